@@ -1,0 +1,39 @@
+"""Options that several commands share, so that they are named and explained once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+InventoryOption = Annotated[
+    list[Path],
+    typer.Option(
+        "-i",
+        "--inventory",
+        help="Inventory file or directory; may be given several times.",
+        envvar="ORC_INVENTORY",
+    ),
+]
+LimitOption = Annotated[
+    str | None, typer.Option("--limit", "-l", help="Host pattern: a:&b:!c, globs, ranges.")
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="One JSON document (or JSON lines) on stdout.")
+]
+RecipesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--recipes",
+        help="A catalog directory to search before the packaged one; several, first wins.",
+        envvar="ORC_RECIPES",
+    ),
+]
+ForksOption = Annotated[
+    int, typer.Option("--forks", "-f", min=1, help="How many hosts to work on at once.")
+]
+VerboseOption = Annotated[
+    int, typer.Option("-v", "--verbose", count=True, help="More detail; -vv shows tracebacks.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

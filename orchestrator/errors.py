@@ -1,0 +1,107 @@
+"""The errors that reach a user, and the exit status that each of them means.
+
+Every error says what is wrong, where, why, and what to do; `str()` of it is the whole
+message. Anything else that escapes is a bug of ours and is shown as an internal error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses of `orc` (a stable contract)."""
+
+    OK = 0
+    INVALID = 1  # an invalid input, or an internal error
+    FAILED = 2  # a host or the deployment failed
+    USAGE = 3  # wrong usage of the command line
+    UNREACHABLE = 4  # hosts could not be reached
+    INTERRUPTED = 130
+
+
+class OrcError(Exception):
+    """What went wrong, where (file:line or host), why, and what to do about it."""
+
+    exit_status: ExitStatus = ExitStatus.INVALID
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        why: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.why = why
+        self.hint = hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        lines = [head]
+        if self.why:
+            lines.append(f"  why: {self.why}")
+        if self.hint:
+            lines.append(f"  do:  {self.hint}")
+        return "\n".join(lines)
+
+
+class InputError(OrcError):
+    """A file, a flag's value or a selection that cannot be used. Nothing was started."""
+
+
+class PlanError(InputError):
+    """The selection cannot run on these hosts; the message holds the equation."""
+
+
+class UsageError(OrcError):
+    """The command line itself is wrong."""
+
+    exit_status = ExitStatus.USAGE
+
+
+class DeploymentError(OrcError):
+    """A host or the deployment failed after work on hosts had begun."""
+
+    exit_status = ExitStatus.FAILED
+
+
+class UnreachableError(OrcError):
+    """A host could not be reached or logged in to; its state is unknown."""
+
+    exit_status = ExitStatus.UNREACHABLE
+
+
+class ErrorGroup(OrcError):
+    """Several errors of the same moment, all of which the user should see at once."""
+
+    def __init__(self, errors: Iterable[OrcError]) -> None:
+        self.errors = tuple(errors)
+        self.exit_status = max(error.exit_status for error in self.errors)
+        super().__init__("\n".join(str(error) for error in self.errors))
+
+    def __str__(self) -> str:
+        return self.what
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like `name`, or None when none comes near."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for an unknown name: the nearest known one, else the list of what there is."""
+    names = sorted(known)
+    near = nearest(name, names)
+    if near:
+        return f"did you mean {near!r}?"
+    if not names:
+        return "there are none"
+    shown = ", ".join(names[:20])
+    return f"known: {shown}" + (f" and {len(names) - 20} more" if len(names) > 20 else "")

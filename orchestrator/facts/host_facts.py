@@ -1,0 +1,39 @@
+"""What a probe found out about a host. Plain data: the probe is elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU: its index, name, and memory in MiB (total and used)."""
+
+    index: int
+    name: str
+    memory_mib: int
+    used_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """Facts of one host, as its own commands report them."""
+
+    hostname: str = ""
+    addresses: tuple[tuple[str, str], ...] = ()  # (interface, address), in the kernel's order
+    gpus: tuple[Gpu, ...] = ()
+    driver_version: str | None = None
+    docker_version: str | None = None  # None: no docker, or its daemon does not answer
+    docker_error: str | None = None  # what docker said instead
+    cpus: int = 0
+    memory_mib: int = 0
+    disk_free_mib: int | None = None  # where docker keeps its images
+    listening: tuple[tuple[int, str], ...] = ()  # (TCP port, owner as `name/pid` or "")
+
+    def interface_of(self, address: str) -> str | None:
+        """The interface that owns `address`."""
+        return next((name for name, own in self.addresses if own == address), None)
+
+    def address_of(self, interface: str) -> str | None:
+        """The first address of `interface`."""
+        return next((own for name, own in self.addresses if name == interface), None)

@@ -1,0 +1,81 @@
+"""Secret values: shown nowhere, revealed in one place.
+
+A `Secret` prints, formats, serialises and pickles as `<secret>`. The value leaves it only
+through `reveal()`, which is called where bytes are written to a node's stdin and nowhere else.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+REDACTED = "<secret>"
+
+# Names whose values are secret even when somebody wrote them in plain text (vllm-facts:
+# HF_TOKEN and VLLM_API_KEY must never reach a command line or a log).
+_SECRET_NAME = re.compile(
+    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(API|ACCESS|SECRET|PRIVATE)_?KEY)$",
+    re.IGNORECASE,
+)
+
+
+class Secret:
+    """A string that redacts itself everywhere except in `reveal()`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself. Call it only where the value is handed to the node or the service."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return REDACTED
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(REDACTED, spec)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Secret):
+            return hmac.compare_digest(self._value.encode(), other._value.encode())
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return (Secret, (REDACTED,))
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, Secret) else Secret(str(value)),
+            serialization=core_schema.plain_serializer_function_ser_schema(str),
+        )
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret by custom (HF_TOKEN, X_API_KEY, ...)."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def redact(text: str, secrets: list[Secret]) -> str:
+    """`text` with every secret's value replaced: for output that came back from a host."""
+    for secret in secrets:
+        value = secret.reveal()
+        if len(value) >= 4:  # a shorter one would redact half of an ordinary log
+            text = text.replace(value, REDACTED)
+    return text

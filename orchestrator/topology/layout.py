@@ -1,0 +1,66 @@
+"""Who runs what: the result of a strategy over hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Role = Literal["head", "worker", "prefill", "decode", "router", "kv_master", "kv_store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A host as the topology sees it: which GPUs may be used, and its data-plane address."""
+
+    host: str
+    gpus: tuple[int, ...]
+    address: str | None
+    interface: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRank:
+    """The ranks that vLLM gives one GPU, within its replica.
+
+    `layers` is the half-open range (first, last + 1) that its pipeline stage holds, None when
+    the model's layer count is not known.
+    """
+
+    gpu: int
+    world: int
+    dp: int = 0
+    pp: int = 0
+    tp: int = 0
+    pcp: int = 0
+    ep: int = 0
+    layers: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One vLLM process group on one host: a rank of a replica."""
+
+    slot: Slot
+    replica: int
+    rank: int
+    role: Role
+    gpus: tuple[int, ...]
+    ranks: tuple[GpuRank, ...]
+    parallel: tuple[str, ...]  # parallel and rank flags with their values
+    serves: bool  # whether it answers HTTP
+    port: int | None = None  # of its API, when it serves
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Every node of every replica, in inventory order; replica k is on hosts k*n to (k+1)*n-1."""
+
+    nodes: tuple[Node, ...]
+    tensor: int
+    pipeline: int
+    data: int
+    nodes_per_replica: int
+    replicas: int
+    layer_partition: tuple[int, ...] | None = None  # only where it differs from vLLM's own split
+    unused: tuple[str, ...] = ()  # hosts left over
+    notes: tuple[str, ...] = field(default=())
