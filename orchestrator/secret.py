@@ -1,7 +1,7 @@
 """Secret values: shown nowhere, revealed in one place.
 
-A `Secret` prints, formats and serialises as `<secret>`, and does not pickle. The value leaves it only
-through `reveal()`, which is called where bytes are written to a node's stdin and nowhere else.
+A `Secret` prints, formats and serialises as `<secret>`, and does not pickle. The value leaves
+it only through `reveal()`, called where bytes go to a node's stdin and nowhere else.
 """
 
 from __future__ import annotations
