@@ -21,6 +21,7 @@ from orchestrator.inventory.sources import (
     variable_layers,
 )
 from orchestrator.inventory.variables import HostVariables
+from orchestrator.inventory.vault import Vault, read_passwords
 
 IMPLICIT_LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
@@ -39,15 +40,17 @@ class Inventory:
         self.hosts: Mapping[str, Host] = _Hosts(source, tuple(names))
 
     @classmethod
-    def load(cls, paths: Paths) -> Inventory:
+    def load(cls, paths: Paths, *, vault_password_files: Iterable[Path | str] = ()) -> Inventory:
         """The inventory in the files and directories `paths`; a later one wins over an earlier.
 
+        Without `vault_password_files` ANSIBLE_VAULT_PASSWORD_FILE names one, as for Ansible.
         Raises InputError, with file and line, for what cannot be read or is no inventory.
         """
         listed = [paths] if isinstance(paths, Path | str) else list(paths)
         if not listed:
             raise InputError("no inventory was given", hint="name a file or directory with -i")
-        source = _Source.read([Path(path) for path in listed], _no_vault)
+        vault = Vault(read_passwords(Path(file) for file in vault_password_files))
+        source = _Source.read([Path(path) for path in listed], vault.decrypt)
         return cls(source, source.tree.hosts_of(ALL))
 
     @cached_property
@@ -130,10 +133,6 @@ def implicit_localhost(name: str = "localhost") -> Host:
         connection=ConnectionSettings(kind="local", address=name),
         settings=HostSettings(),
     )
-
-
-def _no_vault(text: str, where: str) -> str:
-    raise InputError("Ansible Vault encrypted this", where=where)
 
 
 class _Source:
