@@ -17,6 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.callback()(lambda: None)  # so that even a single command is called by its name
 app.command()(inventory)
 
 
