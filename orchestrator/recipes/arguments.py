@@ -40,13 +40,15 @@ ALIASES = {
     "-O": "--optimization-level",
 }
 
-# Which host does what: these belong to the topology, and what a recipe says of them is a
-# constraint on it. Context-parallel sizes and --enable-expert-parallel are not among them: they
-# take no GPUs of their own, and the public rendering keeps them where the recipe has them.
+# Which rank runs where: these belong to the topology, and what a recipe says of them is a
+# constraint on it. --enable-expert-parallel is not among them: it is no size of its own (the
+# experts are spread over the ranks there are), and strategies give it as a plain argument.
 PARALLEL_FLAGS = frozenset(
     {
         "--tensor-parallel-size",
         "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+        "--decode-context-parallel-size",
         "--data-parallel-size",
         "--data-parallel-size-local",
         "--data-parallel-rank",
@@ -181,13 +183,16 @@ def _words(flag: Flag, value: object) -> tuple[str, ...]:
     return (name, str(value))
 
 
-def without(arguments: Iterable[Argument], flags: set[str]) -> tuple[list[Argument], list[Argument]]:
+def without(
+    arguments: Iterable[Argument], flags: set[str]
+) -> tuple[list[Argument], list[Argument]]:
     """The arguments without `flags` and without their dotted keys, and those taken out.
 
     A user who sets --speculative-config means the whole of it: vLLM would merge what a recipe's
     `--speculative-config.method` left behind.
     """
-    kept, removed = [], []
+    kept: list[Argument] = []
+    removed: list[Argument] = []
     for argument in arguments:
         head = argument.flag.partition(".")[0]
         (removed if argument.flag in flags or head in flags else kept).append(argument)

@@ -38,9 +38,7 @@ def default_features(recipe: Recipe, variant: str, hardware: HardwareProfile) ->
     return [name for name in recipe.features if name not in opt_in or name in made_for]
 
 
-def allowed_modes(
-    feature: Feature, variant: str, hardware: HardwareProfile
-) -> list[str]:
+def allowed_modes(feature: Feature, variant: str, hardware: HardwareProfile) -> list[str]:
     """The modes that run with this variant on this hardware."""
     return [
         name

@@ -54,11 +54,18 @@ def image(recipe: Recipe, variant: Variant, hardware: HardwareProfile) -> str:
 
 def _of_brand(declared: DockerImage | None, brand: str) -> str | None:
     """A plain image, or one by CUDA version, is for NVIDIA only."""
+    found: str | CudaImages | None
     if isinstance(declared, BrandImages):
-        declared = getattr(declared, brand)
-    elif brand != "nvidia":
-        return None
-    return declared.preferred if isinstance(declared, CudaImages) else declared
+        by_brand = {
+            "nvidia": declared.nvidia,
+            "amd": declared.amd,
+            "tpu": declared.tpu,
+            "intel": declared.intel,
+        }
+        found = by_brand[brand]
+    else:
+        found = declared if brand == "nvidia" else None
+    return found.preferred if isinstance(found, CudaImages) else found
 
 
 def device_flags(hardware: HardwareProfile) -> tuple[str, ...]:

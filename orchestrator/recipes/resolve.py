@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 
 from orchestrator.deployment import ArgumentValue, Deployment
-from orchestrator.errors import InputError
 from orchestrator.recipes.arguments import (
     PARALLEL_FLAGS,
     deduplicate,
@@ -29,7 +27,7 @@ from orchestrator.recipes.resolved import (
 )
 from orchestrator.recipes.selection import Selection
 from orchestrator.recipes.shape import local_shape, overlay
-from orchestrator.secret import REDACTED, Secret
+from orchestrator.secret import Secret
 
 USER = "your args"
 
@@ -44,11 +42,11 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
             nodes=pool.nodes,
             parallelism=pool.parallelism,
             tensor=pool.tensor,
-            parts=_parts(selection, layers(selection, pool), deployment),
+            parts=_parts(layers(selection, pool), deployment),
         )
         for pool in selection.pools
     }
-    parts = CommandParts() if pools else _parts(selection, layers(selection), deployment)
+    parts = CommandParts() if pools else _parts(layers(selection), deployment)
     return ResolvedRecipe(
         recipe=selection.name,
         model=model,
@@ -73,7 +71,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         min_vllm_version=variant.min_vllm_version or recipe.model.min_vllm_version,
         vram_minimum_gb=variant_memory(variant, selection.hardware),
         notes=selection.notes,
-        tensor=recommended_tensor_size(recipe, variant, strategy.name, selection.hardware),
+        fitted_tensor=recommended_tensor_size(recipe, variant, strategy.name, selection.hardware),
         minimum_gpus=minimum_gpus(recipe, strategy.name, selection.hardware),
         precision=variant.precision,
         pools=pools,
@@ -84,10 +82,8 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
     )
 
 
-def _parts(
-    selection: Selection, stack: list[Layer], deployment: Deployment
-) -> CommandParts:
-    kept, _, before = lay_arguments(stack, user_arguments(deployment, selection.where))
+def _parts(stack: list[Layer], deployment: Deployment) -> CommandParts:
+    kept, _, before = lay_arguments(stack, deployment.args)
     fixed = {item.flag: value_of(item) for item in kept if item.flag in PARALLEL_FLAGS}
     arguments = [item for item in kept if item.flag not in PARALLEL_FLAGS]
     position = sum(1 for item in arguments if item.layer in before)
@@ -112,35 +108,12 @@ def lay_arguments(
     return kept, removed + dropped, before
 
 
-def user_arguments(deployment: Deployment, where: str) -> dict[str, ArgumentValue]:
-    """The user's `args`, with the context-parallel sizes of `parallel`.
-
-    Raises InputError when both name the same size and differ.
-    """
-    values = dict(deployment.args)
-    sizes = {
-        "decode-context-parallel-size": deployment.parallel.decode_context,
-        "prefill-context-parallel-size": deployment.parallel.prefill_context,
-    }
-    for key, size in sizes.items():
-        if size is None:
-            continue
-        if key in values and values[key] != size:
-            raise InputError(
-                f"args say {key} {values[key]}, and parallel says {size}",
-                where=where,
-                hint="give the size once",
-            )
-        values[key] = size
-    return values
-
-
 def lay_environment(
     stack: Iterable[Layer], user: Mapping[str, str | Secret]
 ) -> dict[str, tuple[str, str]]:
     """The variables, each with its value and the layer that gave it.
 
-    A secret stands here as its redaction; the plan takes the value itself from the deployment.
+    A secret of the user's takes its variable out: the plan adds the value itself.
     """
     env: dict[str, tuple[str, str]] = {}
     for layer in stack:
@@ -149,7 +122,9 @@ def lay_environment(
         for name in layer.removes:
             env.pop(name, None)
     for name, given in user.items():
-        env[name] = (REDACTED if isinstance(given, Secret) else given, "your env")
+        env.pop(name, None)
+        if not isinstance(given, Secret):
+            env[name] = (given, "your env")
     return env
 
 
@@ -158,12 +133,8 @@ def _shape(selection: Selection, model: str) -> ModelShape:
     shape = ModelShape()
     for declared in (selection.variant.shape, selection.recipe.model.shape):
         if declared:
-            shape = overlay(shape, ModelShape(**asdict_of(declared)))
+            shape = overlay(shape, ModelShape(**declared.model_dump()))
     return overlay(shape, local_shape(model))
-
-
-def asdict_of(declared: object) -> dict[str, int | None]:
-    return {name: getattr(declared, name) for name in asdict(ModelShape())}
 
 
 def _companions(selection: Selection) -> list[CompanionProcess]:

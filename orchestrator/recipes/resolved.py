@@ -105,10 +105,10 @@ class ResolvedRecipe:
     """A recipe for one hardware, variant and strategy.
 
     `arguments`, `parallel_position`, `fixed_parallel` and `env` are as in `CommandParts`; under
-    pd_cluster they are empty and `pools` hold them. Context-parallel sizes and
-    --enable-expert-parallel are ordinary arguments, since they take no GPUs of their own.
-    `tensor` is the tensor size that the recipe recommends on one node (the variant's, the
-    strategy override's, or fitted to memory); None leaves it to the strategy.
+    pd_cluster they are empty and `pools` hold them. --enable-expert-parallel is an ordinary
+    argument. `fitted_tensor` is the tensor size that the recipe recommends under single_node_tp
+    (the variant's, the strategy override's, or fitted to memory). A variable of the user's that
+    is a Secret is not in `env`: the plan takes it from the deployment.
     """
 
     recipe: str
@@ -129,7 +129,6 @@ class ResolvedRecipe:
     min_vllm_version: str | None = None
     vram_minimum_gb: float | None = None
     notes: tuple[str, ...] = ()
-    tensor: int | None = None
     minimum_gpus: int = 0
     precision: str | None = None
     pools: Mapping[str, ResolvedPool] = field(default_factory=dict)
@@ -141,9 +140,7 @@ class ResolvedRecipe:
     @property
     def parts(self) -> CommandParts:
         """The arguments and environment of every process, where there are no pools."""
-        return CommandParts(
-            self.arguments, self.parallel_position, self.fixed_parallel, self.env
-        )
+        return CommandParts(self.arguments, self.parallel_position, self.fixed_parallel, self.env)
 
     @property
     def expert_parallel(self) -> bool:

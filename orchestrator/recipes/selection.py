@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from orchestrator.deployment import Deployment, Pool
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.recipes.features import ChosenFeature, choose_features
-from orchestrator.recipes.keyed import for_hardware
+from orchestrator.recipes.keyed import for_hardware, sized
 from orchestrator.recipes.recommend import (
     offered_strategies,
     precision_constraint,
@@ -20,10 +20,15 @@ from orchestrator.recipes.recommend import (
     strategy_supported,
 )
 from orchestrator.recipes.resolved import HardwareProfile
+from orchestrator.recipes.schema import Pool as RecipePool
 from orchestrator.recipes.schema import PoolMode, Recipe, StrategyOverride, Variant
 from orchestrator.recipes.taxonomy import KvOffloadOption, KvStoreFile, StrategyFile
 
-_POOL_FAMILIES = {"tp": ("tp", "tp_pp", "tp_dp"), "tep": ("tep",), "dep": ("dep",)}
+_POOL_FAMILIES: dict[PoolMode, set[str]] = {
+    "tp": {"tp", "tp_pp", "tp_dp"},
+    "tep": {"tep"},
+    "dep": {"dep"},
+}
 _STORE_BRANDS = ("NVIDIA", "AMD")  # Mooncake's transfer engine is built for CUDA and ROCm only
 
 
@@ -219,7 +224,9 @@ def _kv_offload(
     option = offer.kv_options.get(wanted)
     if option is None:
         known = (*offer.kv_options, *offer.kv_stores)
-        raise InputError(f"there is no KV offload {wanted!r}", where=where, hint=_names(wanted, known))
+        raise InputError(
+            f"there is no KV offload {wanted!r}", where=where, hint=_names(wanted, known)
+        )
     refusal = _option_refusal(recipe, wanted, option, hardware, strategy)
     if refusal:
         raise InputError(f"KV offload {wanted!r} cannot be used here", where=where, why=refusal)
@@ -248,20 +255,17 @@ def _option_refusal(
 
 
 def pool_modes(recipe: Recipe) -> tuple[PoolMode, ...]:
-    """How a pool of prefill/decode may be parallel: the families of the recipe's strategies."""
-    families = [
-        mode
-        for mode, endings in _POOL_FAMILIES.items()
-        if any(
-            name.split("_node_")[-1] in endings
-            for name in offered_strategies(recipe)
-            if name != "pd_cluster"
-        )
-    ] or ["tp"]
+    """How a pool of prefill/decode may be parallel: the families of the recipe's strategies.
+
+    `strategy_overrides.pd_cluster.pool_modes` narrows them.
+    """
+    endings = {
+        name.split("_node_")[-1] for name in offered_strategies(recipe) if name != "pd_cluster"
+    }
+    families = [mode for mode, family in _POOL_FAMILIES.items() if endings & family]
     override = recipe.strategy_overrides.get("pd_cluster") or StrategyOverride()
     narrowed = [mode for mode in families if mode in override.pool_modes]
-    chosen: list[PoolMode] = list(narrowed or families)  # type: ignore[arg-type]
-    return tuple(chosen)
+    return tuple(narrowed or families or ["tp"])
 
 
 def _pools(
@@ -277,43 +281,59 @@ def _pools(
                 f"pools are for pd_cluster, and the strategy is {strategy.name}", where=where
             )
         return ()
+    asked = deployment.pools or {}
     override = recipe.strategy_overrides.get(strategy.name) or StrategyOverride()
+    return (
+        _pool("prefill", where, recipe, asked.get("prefill"), override, strategy, hardware),
+        _pool("decode", where, recipe, asked.get("decode"), override, strategy, hardware),
+    )
+
+
+def _pool(
+    role: str,
+    where: str,
+    recipe: Recipe,
+    asked: Pool | int | None,
+    override: StrategyOverride,
+    strategy: StrategyFile,
+    hardware: HardwareProfile,
+) -> PoolSelection:
+    """The user's wish for a pool, else the recipe's, else the strategy's, else one TP node."""
+    given = Pool(nodes=asked) if isinstance(asked, int) else asked
+    declared = override.pool(role) or RecipePool()
+    defaults = strategy.role(role)
     modes = pool_modes(recipe)
-    chosen = []
-    for role in ("prefill", "decode"):
-        given = (deployment.pools or {}).get(role)  # type: ignore[call-overload]
-        given = Pool(nodes=given) if isinstance(given, int) else given
-        settings, defaults = override.pool(role), strategy.role(role)
-        if given and given.parallelism and given.parallelism not in modes:
-            raise InputError(
-                f"the {role} pool cannot be {given.parallelism!r}",
-                where=where,
-                hint="the recipe's strategies allow: " + ", ".join(modes),
-            )
-        declared = settings.parallelism if settings else None
-        if isinstance(declared, dict):
-            declared = for_hardware(declared, hardware)
-        mode: PoolMode = (
-            (given.parallelism if given else None) or declared or defaults.parallelism or "tp"
+    if given and given.parallelism and given.parallelism not in modes:
+        raise InputError(
+            f"the {role} pool cannot be {given.parallelism!r}",
+            where=where,
+            hint="the recipe's strategies allow: " + ", ".join(modes),
         )
-        if mode not in modes:
-            mode = modes[0]
-        nodes = given.nodes if given else _pool_nodes(settings.nodes if settings else None, hardware)
-        tensor = settings.tp if settings and settings.tp is not None else defaults.tp
-        chosen.append(PoolSelection(role, nodes, mode, tensor))
-    return tuple(chosen)
+    mode = (
+        (given.parallelism if given else None)
+        or _declared_mode(declared, hardware)
+        or defaults.parallelism
+        or "tp"
+    )
+    return PoolSelection(
+        role=role,
+        nodes=given.nodes if given else sized(declared.nodes, hardware) or 1,
+        parallelism=mode if mode in modes else modes[0],
+        tensor=declared.tp if declared.tp is not None else defaults.tp,
+    )
 
 
-def _pool_nodes(declared: int | Mapping[str, int] | None, hardware: HardwareProfile) -> int:
-    if isinstance(declared, Mapping):
-        return for_hardware(declared, hardware) or 1
-    return declared or 1
+def _declared_mode(declared: RecipePool, hardware: HardwareProfile) -> PoolMode | None:
+    mode = declared.parallelism
+    return for_hardware(mode, hardware) if isinstance(mode, dict) else mode
 
 
 def _notes(recipe: Recipe, hardware: HardwareProfile) -> list[str]:
     notes = []
     if hardware.restricted and hardware.name not in recipe.meta.hardware:
-        notes.append(f"the recipe does not name {hardware.name}: nobody has reported it to run there")
+        notes.append(
+            f"the recipe does not name {hardware.name}: nobody has reported it to run there"
+        )
     told = recipe.hardware_notes.get(hardware.name)
     if told:
         notes.append(f"{told.title}: {told.body}".strip().rstrip(":"))

@@ -81,9 +81,8 @@ def _block(quantization: Any) -> int | None:
             weights = group.get("weights") if isinstance(group, Mapping) else None
             if isinstance(weights, Mapping) and weights.get("block_structure"):
                 block = weights["block_structure"]
-    if isinstance(block, list) and block and all(isinstance(size, int) for size in block):
-        return max(block)
-    return None
+    sizes = [size for size in block if isinstance(size, int)] if isinstance(block, list) else []
+    return max(sizes, default=None)
 
 
 def local_config(model: str, environment: Mapping[str, str] | None = None) -> Path | None:
