@@ -9,7 +9,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.host import Host
-from orchestrator.inventory.load import Inventory
+from orchestrator.inventory.inventory import Inventory
 from orchestrator.planning.environment import node_environment
 from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.planning.launch_spec import LaunchSpec
