@@ -54,4 +54,3 @@ def plan(
         sys.stdout.write(json.dumps(result.to_dict(), indent=2) + "\n")
     else:
         sys.stdout.write(plan_text(result) + "\n")
-
