@@ -4,14 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.inventory.inventory import Inventory
+    from orchestrator.inventory.load import Inventory
 
 __all__ = ["Inventory", "__version__"]
 __version__ = "0.1.0"
 
 # Imported when it is first used, so that `orc --help` is fast.
 _MODULES = {
-    "Inventory": "orchestrator.inventory.inventory",
+    "Inventory": "orchestrator.inventory.load",
 }
 
 
