@@ -81,7 +81,12 @@ def furnish(host: Path, name: str, authorized: str, hosts: Mapping[str, str]) ->
     They lie in the upper layer of its root, over the machine's files of the same names.
     """
     etc, ssh, home = (host / "upper" / part for part in ("etc", "etc/ssh", "root/.ssh"))
-    for directory, mode in ((etc, 0o755), (ssh, 0o755), (host / "upper/root", 0o700), (home, 0o700)):
+    for directory, mode in (
+        (etc, 0o755),
+        (ssh, 0o755),
+        (host / "upper/root", 0o700),
+        (home, 0o700),
+    ):
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(mode)
     public = make_key(ssh / "ssh_host_ed25519_key", name)

@@ -27,7 +27,9 @@ def run(
             words, input=stdin, text=True, capture_output=True, timeout=timeout, env=env
         )
     except FileNotFoundError:
-        raise FleetError(f"{words[0]} is not installed; `python -m tests.fleet env` does it") from None
+        raise FleetError(
+            f"{words[0]} is not installed; `python -m tests.fleet env` does it"
+        ) from None
     except subprocess.TimeoutExpired:
         raise FleetError(f"no end after {timeout:.0f} s: {shlex.join(words)}") from None
     if check and done.returncode != 0:

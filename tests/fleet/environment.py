@@ -79,13 +79,18 @@ def _install_torch() -> None:
     try:
         _step(name, _pip("install", name))
     except FleetError:
-        _step(f"{name} from {TORCH_CPU_INDEX}", _pip("install", "--extra-index-url", TORCH_CPU_INDEX, name))
+        _step(
+            f"{name} from {TORCH_CPU_INDEX}",
+            _pip("install", "--extra-index-url", TORCH_CPU_INDEX, name),
+        )
 
 
 def _listed_requirements(directory: Path) -> str:
     listed = subprocess.run(
         [directory / "bin" / "python", "-c", LIST_REQUIREMENTS],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return listed.stdout
 
@@ -114,7 +119,9 @@ def _step(what: str, command: Sequence[str | Path]) -> None:
     with log.open("a") as out:
         out.write(f"== {what}\n")
         out.flush()
-        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+        )
     if done.returncode != 0:
         tail = "\n".join(log.read_text().splitlines()[-15:])
         raise FleetError(f"installing {what} failed; the end of {log}:\n{tail}")

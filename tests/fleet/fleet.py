@@ -222,8 +222,7 @@ def _make(
         list(pool.map(Host.start_sshd, hosts))
         started = pool.map(Host.start_dockerd, docked)
         if docked:
-            server = start_registry(record.directory, control_address(record.subnets[0]))
-            record = replace(record, registry=server).save()
+            start_registry(record.directory, control_address(record.subnets[0]))
         list(started)
     if docked:
         record = replace(record, images=push_images(docked[0], registry)).save()

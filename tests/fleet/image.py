@@ -12,7 +12,8 @@ from tests.fleet.environment import VLLM
 from tests.fleet.host import Host
 
 # /sbin is a directory of its own: docker puts its init there, and /usr is mounted read-only.
-DIRECTORIES = "dev etc home opt proc root run sbin sys tmp usr var var/tmp".split()
+DIRECTORIES = ("dev", "etc", "home", "opt", "proc", "root", "run", "sbin", "sys", "usr", "var")
+SHARED_DIRECTORIES = ("tmp", "var/tmp")
 LINKS = {"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64"}
 FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
@@ -53,9 +54,10 @@ def _changes(image: str) -> list[str]:
 
 def _write_root(path: Path, image: str) -> None:
     with tarfile.open(path, "w") as tar:
-        for name in DIRECTORIES:
+        for name in (*DIRECTORIES, *SHARED_DIRECTORIES):
             entry = tarfile.TarInfo(name)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name.endswith("tmp") else 0o755
+            entry.type = tarfile.DIRTYPE
+            entry.mode = 0o1777 if name in SHARED_DIRECTORIES else 0o755
             tar.addfile(entry)
         for name, target in LINKS.items():
             entry = tarfile.TarInfo(name)

@@ -22,7 +22,9 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        return find(self.pid) == self
+        """Whether it still runs. Its command may have changed since: vLLM's workers do that."""
+        now = find(self.pid)
+        return now is not None and now.started == self.started
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Signal exactly this process; one that has ended, or whose pid is another's, is left."""

@@ -34,7 +34,6 @@ class Record:
     """The process that the fleet ends with; None for one that stays up until `down`."""
     subnets: tuple[int, ...]
     hosts: tuple[HostRecord, ...] = ()
-    registry: Process | None = None
     images: tuple[str, ...] = ()
 
     @property
@@ -75,7 +74,6 @@ def load(fleet: str) -> Record:
         owner=_process(data["owner"]),
         subnets=tuple(data["subnets"]),
         hosts=hosts,
-        registry=_process(data["registry"]),
         images=tuple(data["images"]),
     )
 

@@ -6,19 +6,20 @@ import os
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
 
 from tests.fleet.commands import FleetError
 from tests.fleet.host import ENVIRONMENT
-from tests.fleet.processes import Process, all_processes, find
+from tests.fleet.processes import all_processes
 
 PROGRAM = "docker-registry"
 PORT = 5000
 
 
-def start_registry(directory: Path, address: str) -> Process:
+def start_registry(directory: Path, address: str) -> None:
     """Serve `address`:5000 from a directory; returns once it accepts connections."""
     settings = {
         "version": 0.1,
@@ -46,28 +47,21 @@ def start_registry(directory: Path, address: str) -> Process:
                 said = (directory / "registry.log").read_text()
                 raise FleetError(f"the registry on {address} did not start: {said}") from None
             time.sleep(0.05)
-    process = find(server.pid)
-    if process is None:
-        raise FleetError(f"the registry on {address} ended at once")
-    return process
 
 
-def stop_registry(directory: Path, recorded: Process | None) -> None:
-    """Stop the registry that serves this directory, recorded or not (its maker may have been
-    killed in between)."""
+def stop_registry(directory: Path) -> None:
+    """Stop the registry that serves this directory: no other has this very command."""
     command = tuple(_command(directory))
-    found = [process for process in all_processes() if process.command == command]
-    for process in {*found, *([recorded] if recorded else [])}:
-        process.kill()
-        _reap(process.pid)
+    for process in all_processes():
+        if process.command == command:
+            process.kill()
+            _reap(process.pid)
 
 
 def _reap(pid: int) -> None:
     """Its own maker must wait for it, or it stays as a zombie; another process cannot."""
-    try:
+    with suppress(ChildProcessError):
         os.waitpid(pid, 0)
-    except ChildProcessError:
-        return
 
 
 def _command(directory: Path) -> list[str]:

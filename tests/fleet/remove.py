@@ -9,7 +9,6 @@ from pathlib import Path
 from tests.fleet import names, network
 from tests.fleet.commands import FleetError, run
 from tests.fleet.processes import Process, cgroup_directories, in_cgroups, in_network_namespace
-from tests.fleet.record import Record, load
 from tests.fleet.registry import stop_registry
 
 
@@ -20,7 +19,7 @@ def remove(fleet: str) -> None:
     """
     directory = names.directory(fleet)
     _end_hosts(fleet)
-    stop_registry(directory, _record(fleet).registry if _record(fleet) else None)
+    stop_registry(directory)
     network.remove_network(fleet)
     _remove_cgroups(fleet)
     _unmount_below(directory)
@@ -38,13 +37,6 @@ def remains(fleet: str) -> list[str]:
     found += [f"mount {path}" for path in _mounts_below(names.directory(fleet))]
     found += [str(names.directory(fleet))] if names.directory(fleet).exists() else []
     return found
-
-
-def _record(fleet: str) -> Record | None:
-    try:
-        return load(fleet)
-    except FleetError:
-        return None
 
 
 def processes(fleet: str) -> list[Process]:
