@@ -1,6 +1,6 @@
 """Secret values: shown nowhere, revealed in one place.
 
-A `Secret` prints, formats, serialises and pickles as `<secret>`. The value leaves it only
+A `Secret` prints, formats and serialises as `<secret>`, and does not pickle. The value leaves it only
 through `reveal()`, which is called where bytes are written to a node's stdin and nowhere else.
 """
 
@@ -54,8 +54,14 @@ class Secret:
     def __bool__(self) -> bool:
         return bool(self._value)
 
-    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
-        return (Secret, (REDACTED,))
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Secret:
+        return self
+
+    def __reduce__(self) -> str:
+        raise TypeError("a Secret cannot be pickled")
 
     @classmethod
     def __get_pydantic_core_schema__(

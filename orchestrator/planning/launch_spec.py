@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from orchestrator.runtime.container import Container
-from orchestrator.secret import Secret
+from orchestrator.runtime.docker_run import run_command
+from orchestrator.secret import REDACTED, Secret
 from orchestrator.topology.layout import GpuRank, Role
 
+# Read only while a replica starts, so a change of it is no reason to restart one that runs.
+_START_ONLY = frozenset({"VLLM_ENGINE_READY_TIMEOUT_S"})
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class LaunchSpec:
     """One rank of one replica on one host.
 
@@ -42,15 +49,57 @@ class LaunchSpec:
         """The container's name."""
         return self.container.name
 
-    @property
+    @cached_property
     def command(self) -> list[str]:
         """The full container command, as it is run on the host."""
-        raise NotImplementedError
+        labels = {**self.container.labels, "orc.spec": self.spec_hash}
+        image = self.pinned_image or self.image
+        return run_command(replace(self.container, labels=labels, image=image))
+
+    @cached_property
+    def spec_hash(self) -> str:
+        """SHA-256 over what decides what runs.
+
+        Not in it: the values of secrets (a label must not give them away, and another person's
+        token is no other deployment), the version of `orc`, and the digest that a tag became.
+        """
+        labels = {k: v for k, v in self.container.labels.items() if k != "orc.version"}
+        content = {
+            "container": asdict(replace(self.container, labels=labels, image=self.image)),
+            "env": {k: v for k, v in self.shown_env.items() if k not in _START_ONLY},
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
-    def spec_hash(self) -> str:
-        """SHA-256 over everything that decides what runs, but for secret values and the digest."""
-        raise NotImplementedError
+    def shown_env(self) -> dict[str, str]:
+        """The environment by name, secrets redacted: what may be printed."""
+        return {
+            name: REDACTED if isinstance(value, Secret) else value
+            for name, value in sorted(self.env.items())
+        }
 
     def to_dict(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """The node in `orc plan --json`; secrets redacted."""
+        return {
+            "host": self.host,
+            "replica": self.replica,
+            "rank": self.rank,
+            "role": self.role,
+            "gpus": list(self.gpus),
+            "address": self.address,
+            "interface": self.interface,
+            "ranks": [_rank_dict(rank) for rank in self.ranks],
+            "name": self.name,
+            "image": self.pinned_image or self.image,
+            "argv": list(self.argv),
+            "env": self.shown_env,
+            "volumes": list(self.container.volumes),
+            "ports": dict(self.ports),
+            "command": self.command,
+            "spec": self.spec_hash,
+        }
+
+
+def _rank_dict(rank: GpuRank) -> dict[str, Any]:
+    return {**asdict(rank), "layers": list(rank.layers) if rank.layers else None}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.deployment import Deployment
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.topology.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,14 @@ class Endpoint:
     url: str
     model: str
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "replica": self.replica,
+            "host": self.host,
+            "url": self.url,
+            "model": self.model,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -25,6 +34,10 @@ class Plan:
 
     name: str
     deployment: Deployment
+    recipe: str
+    strategy: str
+    hardware: str
+    layout: Layout
     nodes: tuple[LaunchSpec, ...]
     endpoints: tuple[Endpoint, ...]
     router: LaunchSpec | None = None
@@ -32,13 +45,33 @@ class Plan:
 
     def replicas(self) -> list[tuple[LaunchSpec, ...]]:
         """The nodes of each replica, which start, fail, stop and restart together."""
-        count = 1 + max((node.replica for node in self.nodes), default=-1)
-        return [tuple(n for n in self.nodes if n.replica == k) for k in range(count)]
+        groups: dict[int, list[LaunchSpec]] = {}
+        for node in self.nodes:
+            groups.setdefault(node.replica, []).append(node)
+        return [tuple(groups[index]) for index in sorted(groups)]
 
     def pinned(self, image: str) -> Plan:
         """The same plan with every node on `image`, a digest reference."""
-        raise NotImplementedError
+        return replace(self, nodes=tuple(replace(node, pinned_image=image) for node in self.nodes))
 
     def to_dict(self) -> dict[str, Any]:
         """What `orc plan --json` prints; secrets redacted."""
-        raise NotImplementedError
+        return {
+            "name": self.name,
+            "recipe": self.recipe,
+            "variant": self.deployment.variant,
+            "strategy": self.strategy,
+            "hardware": self.hardware,
+            "replicas": self.layout.replicas,
+            "nodes_per_replica": self.layout.nodes_per_replica,
+            "parallel": {
+                "tensor": self.layout.tensor,
+                "pipeline": self.layout.pipeline,
+                "data": self.layout.data,
+            },
+            "nodes": [node.to_dict() for node in self.nodes],
+            "endpoints": [endpoint.to_dict() for endpoint in self.endpoints],
+            "router": self.router.to_dict() if self.router else None,
+            "unused": list(self.layout.unused),
+            "notes": list(self.notes),
+        }

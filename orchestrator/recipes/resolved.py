@@ -71,6 +71,7 @@ class ResolvedRecipe:
     arguments: tuple[Argument, ...]
     parallel_position: int
     fixed_parallel: Mapping[str, str] = field(default_factory=dict)
+    fitted_tensor: int | None = None  # the tensor size on one node that the weights fit into
     env: Mapping[str, str] = field(default_factory=dict)
     docker_flags: tuple[str, ...] = ()  # device flags by brand
     shape: ModelShape = ModelShape()

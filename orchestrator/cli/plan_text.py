@@ -1,0 +1,80 @@
+"""A plan as text: a table of who runs what, then every node's environment and command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.plan import Plan
+
+_COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste."""
+    layout = plan.layout
+    parts = [
+        f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}\n"
+        f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
+        f"node{'s' * (layout.nodes_per_replica > 1)}, tensor {layout.tensor}"
+        f"{f', pipeline {layout.pipeline}' if layout.pipeline > 1 else ''}"
+        f"{f', data {layout.data}' if layout.data > 1 else ''}",
+        table(_COLUMNS, [_row(node) for node in plan.nodes]),
+        "\n".join(f"endpoint: {end.url} ({end.model})" for end in plan.endpoints),
+        *(f"note: {note}" for note in plan.notes),
+        *(_node_text(node) for node in plan.nodes),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned by spaces, which reads the same on a terminal and in a file."""
+    lines = [list(header), *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _row(node: LaunchSpec) -> tuple[str, ...]:
+    layers = sorted({rank.layers for rank in node.ranks if rank.layers})
+    return (
+        node.host,
+        str(node.replica),
+        str(node.rank),
+        node.role,
+        _ranges(node.gpus),
+        node.address or "-",
+        " ".join(f"{first}-{end - 1}" for first, end in layers) or "-",
+    )
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """0,1,2,5 as `0-2,5`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _node_text(node: LaunchSpec) -> str:
+    lines = [f"# {node.host}: replica {node.replica}, rank {node.rank} ({node.role})"]
+    lines += [f"#   {name}={shlex.quote(value)}" for name, value in node.shown_env.items()]
+    return "\n".join([*lines, command_text(node.command)])
+
+
+def command_text(command: Sequence[str]) -> str:
+    """A command over several lines: an option with its values on each, quoted for a shell."""
+    lines: list[str] = []
+    for word in command:
+        quoted = shlex.quote(word)
+        if not lines or word.startswith("--"):
+            lines.append(quoted)
+        else:
+            lines[-1] += f" {quoted}"
+    return " \\\n  ".join(lines)

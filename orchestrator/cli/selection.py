@@ -1,0 +1,137 @@
+"""The selection as flags: a deployment file, then the flags, then `--set`, the last one wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orchestrator.deployment import Deployment
+from orchestrator.documents import Document, parse_document, read_document
+from orchestrator.errors import InputError
+
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--deployment", "-d", help="YAML file with a deployment; flags override it."),
+]
+RecipeOption = Annotated[
+    str | None, typer.Option("--recipe", "-r", help="Recipe: org/name, or a file.")
+]
+NameOption = Annotated[
+    str | None, typer.Option("--name", help="Name of the deployment, its containers and labels.")
+]
+VariantOption = Annotated[str | None, typer.Option("--variant", help="Variant of the recipe.")]
+HardwareOption = Annotated[
+    str | None, typer.Option("--hardware", help="Hardware profile; only hosts of it are used.")
+]
+StrategyOption = Annotated[str | None, typer.Option("--strategy", "-s", help="How to split.")]
+NodesOption = Annotated[int | None, typer.Option("--nodes", "-n", help="Nodes per replica.")]
+ReplicasOption = Annotated[
+    str | None, typer.Option("--replicas", help="Number of replicas, or max.")
+]
+FeaturesOption = Annotated[
+    str | None,
+    typer.Option("--features", help="Comma-separated: exactly these, or +name,-name."),
+]
+ImageOption = Annotated[str | None, typer.Option("--image", help="Image, by tag or digest.")]
+PortOption = Annotated[int | None, typer.Option("--port", help="Port of the API.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any field, such as args.max-model-len=131072 or health.timeout=20m.",
+    ),
+]
+
+
+def read_deployment(
+    file: Path | None, flags: dict[str, Any], assignments: list[str] | None
+) -> Deployment:
+    """The deployment of `file` under the given `flags` (None: not given) and `--set` ones.
+
+    Raises InputError naming the file's line, or the flag, that is wrong.
+    """
+    data: dict[str, Any] = {}
+    document = None
+    if file is not None:
+        document, data = _from_file(file)
+        under = ("deployment",) if "deployment" in (document.data or {}) else ()
+        document.validate(Deployment, {"recipe": "", **data}, under)
+    for name, value in flags.items():
+        if value is not None:
+            data[name] = value
+    for assignment in assignments or []:
+        _assign(data, assignment)
+    if not data.get("recipe"):
+        raise InputError(
+            "nothing is selected: no recipe was given",
+            hint="give --recipe org/name, or --deployment FILE; `orc recipes list` shows them",
+        )
+    return Document(path="the command line", text="", data=data).validate(Deployment)
+
+
+def selection_flags(
+    *,
+    recipe: str | None,
+    name: str | None,
+    variant: str | None,
+    hardware: str | None,
+    strategy: str | None,
+    nodes: int | None,
+    replicas: str | None,
+    features: str | None,
+    image: str | None,
+    port: int | None,
+) -> dict[str, Any]:
+    """The flags as fields of a Deployment; None where a flag was not given."""
+    return {
+        "recipe": recipe,
+        "name": name,
+        "variant": variant,
+        "hardware": hardware,
+        "strategy": strategy,
+        "nodes": nodes,
+        "replicas": replicas if replicas in (None, "max") else _number("--replicas", replicas),
+        "features": None if features is None else [f for f in features.split(",") if f],
+        "image": image,
+        "port": port,
+    }
+
+
+def _number(flag: str, text: str | None) -> int:
+    try:
+        return int(text or "")
+    except ValueError:
+        raise InputError(f"{flag} is a number or max, not {text!r}") from None
+
+
+def _from_file(file: Path) -> tuple[Document, dict[str, Any]]:
+    document = read_document(file)
+    data = document.data
+    if isinstance(data, dict) and "deployment" in data:
+        data = data["deployment"]
+    if not isinstance(data, dict):
+        raise document.error(
+            "a deployment is a mapping", hint="write `deployment:` and its fields under it"
+        )
+    return document, dict(data)
+
+
+def _assign(data: dict[str, Any], assignment: str) -> None:
+    """Put `a.b=value` into `data`; the value is read as YAML, the key after `args.` is whole."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not key:
+        raise InputError(
+            f"--set {assignment!r} is not KEY=VALUE",
+            hint="for example --set args.max-model-len=131072",
+        )
+    parts = key.split(".", 1) if key.startswith(("args.", "env.")) else key.split(".")
+    *parents, last = parts
+    for parent in parents:
+        inner = data.get(parent)
+        inner = dict(inner) if isinstance(inner, dict) else {}
+        data[parent] = inner
+        data = inner
+    data[last] = text if parts[0] == "env" else parse_document(text, f"--set {key}").data

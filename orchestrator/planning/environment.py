@@ -1,0 +1,94 @@
+"""The environment of one node: recipe, what its rank needs, the host's overrides, the user's."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+from orchestrator.deployment import Deployment
+from orchestrator.errors import PlanError
+from orchestrator.inventory.host import HostSettings
+from orchestrator.secret import Secret, is_secret_name
+from orchestrator.topology.layout import Layout, Node
+
+# vLLM sets these itself for offline use; given to a server they break its ranks (vllm-facts).
+_NEVER_SET = ("VLLM_DP_MASTER_IP", "VLLM_DP_MASTER_PORT", "VLLM_DP_RANK", "VLLM_DP_SIZE")
+
+# vLLM's own default of VLLM_ENGINE_READY_TIMEOUT_S; a longer deadline must raise it (vllm#32116).
+_ENGINE_READY_SECONDS = 600
+
+_INTERFACE = "$IFACE_NAME"  # the public recipes' placeholders
+_HEAD_ADDRESS = "$HEAD_IP"
+
+
+def node_environment(
+    node: Node,
+    head: Node,
+    layout: Layout,
+    recipe_env: Mapping[str, str],
+    settings: HostSettings,
+    deployment: Deployment,
+) -> dict[str, str | Secret]:
+    """Variables of `node`, later layers over earlier ones: recipe, rank, host, deployment.
+
+    A value under a secret's name becomes a Secret. Raises PlanError for a variable that a
+    server must never be given.
+    """
+    env: dict[str, str | Secret] = {}
+    for name, value in recipe_env.items():
+        filled = _filled(name, value, node, head)
+        if filled is not None:
+            env[name] = filled
+    env |= _rank_environment(node, layout, deployment)
+    env |= settings.env
+    env |= deployment.env
+    for name in _NEVER_SET:
+        if name in env:
+            raise PlanError(
+                f"{name} must not be set for a server",
+                where=node.slot.host,
+                why="vLLM reads it in offline use only, and computes it here itself",
+                hint="take it out of orc_env and env",
+            )
+    return {
+        name: Secret(value) if isinstance(value, str) and is_secret_name(name) else value
+        for name, value in env.items()
+    }
+
+
+def _filled(name: str, value: str, node: Node, head: Node) -> str | None:
+    """A recipe's value with its placeholders filled in; None when that is not possible yet."""
+    if _INTERFACE in value:
+        interface = node.slot.interface
+        return _interface_value(name, interface) if interface else None
+    if _HEAD_ADDRESS in value:
+        return value.replace(_HEAD_ADDRESS, head.slot.address or "")
+    return value
+
+
+def _interface_value(name: str, interface: str) -> str:
+    """NCCL takes a prefix (`bond0` also means `bond0.12`) unless it is told `=bond0`."""
+    return f"={interface}" if name.startswith("NCCL_") else interface
+
+
+def _rank_environment(node: Node, layout: Layout, deployment: Deployment) -> dict[str, str]:
+    env: dict[str, str] = {}
+    if layout.nodes_per_replica > 1:
+        if node.slot.address and _is_ip(node.slot.address):
+            env["VLLM_HOST_IP"] = node.slot.address
+        if node.slot.interface:
+            for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+                env[name] = _interface_value(name, node.slot.interface)
+    if layout.layer_partition:
+        env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, layout.layer_partition))
+    if deployment.health.timeout > _ENGINE_READY_SECONDS:
+        env["VLLM_ENGINE_READY_TIMEOUT_S"] = str(int(deployment.health.timeout))
+    return env
+
+
+def _is_ip(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True

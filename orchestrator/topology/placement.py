@@ -1,0 +1,72 @@
+"""Which hosts make up which replica."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from orchestrator.errors import PlanError
+from orchestrator.topology.layout import Slot
+
+
+def replica_slots(
+    slots: Sequence[Slot], nodes: int, replicas: int | Literal["max"]
+) -> tuple[list[tuple[Slot, ...]], tuple[str, ...]]:
+    """Replica k is on hosts k * nodes to (k + 1) * nodes - 1, in inventory order.
+
+    Returns the slots of each replica, and the names of the hosts left over. Placement is
+    stable: a host added at the end moves no replica. Raises PlanError when hosts are too few.
+    """
+    fitting = len(slots) // nodes
+    count = fitting if replicas == "max" else replicas
+    if count > fitting or count == 0:
+        wanted = max(count, 1)
+        raise PlanError(
+            f"{wanted} replica{'s' * (wanted > 1)} x {nodes} node{'s' * (nodes > 1)} = "
+            f"{wanted * nodes} hosts, but {len(slots)} {'is' if len(slots) == 1 else 'are'} there"
+            + (f" ({', '.join(slot.host for slot in slots[:8])})" if slots else ""),
+            hint="add hosts, or ask for fewer replicas or nodes",
+        )
+    chosen = [tuple(slots[k * nodes : (k + 1) * nodes]) for k in range(count)]
+    return chosen, tuple(slot.host for slot in slots[count * nodes :])
+
+
+def check_addresses(replica: Sequence[Slot]) -> None:
+    """Refuse data-plane addresses over which several nodes cannot meet.
+
+    A loopback one is vLLM's own default and fails late (vllm#7074); a shared one means that
+    two names are one machine. Raises PlanError naming host and address.
+    """
+    for slot in replica:
+        if slot.address is None:
+            raise PlanError(
+                f"no data-plane address of {slot.host} is known",
+                where=slot.host,
+                why="the nodes of a replica meet at the head's address",
+                hint="set orc_address (or ansible_host to an IP address) in the inventory, "
+                "or gather facts",
+            )
+        if _is_loopback(slot.address):
+            raise PlanError(
+                f"the data-plane address of {slot.host} is {slot.address}, a loopback address",
+                where=slot.host,
+                why="the other nodes of the replica cannot reach it",
+                hint="set orc_address to the address of the data-plane interface",
+            )
+    for address, count in Counter(slot.address for slot in replica).items():
+        if count > 1:
+            names = ", ".join(slot.host for slot in replica if slot.address == address)
+            raise PlanError(
+                f"{names} have the same data-plane address {address}",
+                why="each node of a replica needs an address of its own",
+                hint="correct orc_address or ansible_host",
+            )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost" or address.startswith("localhost.")

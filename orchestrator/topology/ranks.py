@@ -1,0 +1,53 @@
+"""The ranks that vLLM gives each GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.topology.layout import GpuRank
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Parallel sizes of one replica. `world` is the number of its GPUs."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    prefill_context: int = 1
+    decode_context: int = 1  # reuses the tensor ranks: no extra GPUs
+    expert_parallel: bool = False
+
+    @property
+    def world(self) -> int:
+        return self.tensor * self.pipeline * self.data * self.prefill_context
+
+
+def gpu_ranks(
+    sizes: Sizes, first: int, gpus: tuple[int, ...], stages: list[tuple[int, int]] | None
+) -> tuple[GpuRank, ...]:
+    """The ranks of one node's GPUs, whose world ranks are `first`, `first + 1`, ...
+
+    Ranks run DP x PP x PCP x TP, TP fastest, and every node holds a contiguous block (0.33.0).
+    The expert group is DP x PCP x TP of one stage. `stages`: the layers of each stage.
+    """
+    ranks = []
+    for offset, gpu in enumerate(gpus):
+        world = first + offset
+        rest, tp = divmod(world, sizes.tensor)
+        rest, pcp = divmod(rest, sizes.prefill_context)
+        dp, pp = divmod(rest, sizes.pipeline)
+        expert = (dp * sizes.prefill_context + pcp) * sizes.tensor + tp
+        ranks.append(
+            GpuRank(
+                gpu=gpu,
+                world=world,
+                dp=dp,
+                pp=pp,
+                tp=tp,
+                pcp=pcp,
+                ep=expert if sizes.expert_parallel else 0,
+                layers=stages[pp] if stages else None,
+            )
+        )
+    return tuple(ranks)
