@@ -44,6 +44,11 @@ class ContainerState:
         return _number(self.labels.get("orc.rank"))
 
     @property
+    def nodes(self) -> int:
+        """How many ranks its replica has."""
+        return _number(self.labels.get("orc.nodes"))
+
+    @property
     def role(self) -> str:
         return self.labels.get("orc.role", "")
 
