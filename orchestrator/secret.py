@@ -1,13 +1,14 @@
 """Secret values: shown nowhere, revealed in one place.
 
-A `Secret` prints, formats and serialises as `<secret>`, and does not pickle. The value leaves it only
-through `reveal()`, which is called where bytes are written to a node's stdin and nowhere else.
+A `Secret` prints, formats and serialises as `<secret>`, and does not pickle. The value leaves
+it only through `reveal()`, called where bytes go to a node's stdin and nowhere else.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
@@ -24,15 +25,24 @@ _SECRET_NAME = re.compile(
 
 
 class Secret:
-    """A string that redacts itself everywhere except in `reveal()`."""
+    """A string that redacts itself everywhere except in `reveal()`.
+
+    A value that must be fetched or decrypted first (a vault, a password store) is given as a
+    function, which is called when the value is first needed and not before.
+    """
 
     __slots__ = ("_value",)
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str | Callable[[], str]) -> None:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself. Call it only where the value is handed to the node or the service."""
+        """The value itself. Call it only where the value is handed to the node or the service.
+
+        Raises what the function raises that fetches the value.
+        """
+        if callable(self._value):
+            self._value = self._value()
         return self._value
 
     def __repr__(self) -> str:
@@ -45,14 +55,14 @@ class Secret:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Secret):
-            return hmac.compare_digest(self._value.encode(), other._value.encode())
+            return hmac.compare_digest(self.reveal().encode(), other.reveal().encode())
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash((Secret, self._value))
+        return hash((Secret, self.reveal()))
 
     def __bool__(self) -> bool:
-        return bool(self._value)
+        return bool(self.reveal())
 
     def __copy__(self) -> Secret:
         return self

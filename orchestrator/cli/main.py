@@ -7,6 +7,7 @@ import traceback
 
 import typer
 
+from orchestrator.cli.inventory import inventory
 from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
@@ -16,6 +17,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.callback()(lambda: None)  # so that even a single command is called by its name
+app.command()(inventory)
 
 
 def main() -> None:

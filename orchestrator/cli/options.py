@@ -19,6 +19,13 @@ InventoryOption = Annotated[
 LimitOption = Annotated[
     str | None, typer.Option("--limit", "-l", help="Host pattern: a:&b:!c, globs, ranges.")
 ]
+VaultOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--vault-password-file",
+        help="File or script with the Ansible Vault password; several are tried in turn.",
+    ),
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document (or JSON lines) on stdout.")
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from orchestrator.deployment import environment_text
 from orchestrator.secret import Secret
@@ -19,9 +20,44 @@ def _words(value: Any) -> Any:
 
 
 def _environment(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {str(name): environment_text(text) for name, text in value.items()}
+    """A dict is checked at once; any other mapping gives its values only when they are read."""
+    if isinstance(value, dict):
+        return {str(name): environment_text(text) for name, text in value.items()}
+    if not isinstance(value, Mapping):
+        raise ValueError("a mapping of NAME: value")
+    return value
+
+
+def _gpus(value: Any) -> Any:
+    """`[0, 1]`, `"0,1,2,3"` and `"0-3"`; a lone number could also mean how many, so it cannot."""
+    if value is None:
+        return None
+    gpus = _gpu_ranges(value) if isinstance(value, str) else value
+    if not isinstance(gpus, list | tuple):
+        raise ValueError("a list of GPU indices such as [0, 1] or 0-3; a single one is [0]")
+    for gpu in gpus:
+        if isinstance(gpu, bool) or not isinstance(gpu, int) or gpu < 0:
+            raise ValueError(f"a GPU index is a whole number from 0 up, not {gpu!r}")
+    twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
+    if twice:
+        raise ValueError(f"GPU {twice[0]} stands there twice")
+    return tuple(gpus)
+
+
+def _gpu_ranges(text: str) -> list[Any] | None:
+    if not re.search("[,-]", text):
+        return None
+    gpus: list[Any] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        bounds = re.fullmatch(r"(\d{1,4})\s*-\s*(\d{1,4})", part)
+        if bounds:
+            first, last = int(bounds[1]), int(bounds[2])
+            if first > last:
+                raise ValueError(f"the range {part} ends before it begins")
+            gpus += range(first, last + 1)
+        else:
+            gpus.append(int(part) if part.isdecimal() else part)
+    return gpus
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
@@ -33,7 +69,9 @@ class HostSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     hardware: str | None = None  # a hardware profile of the catalog
-    gpus: tuple[int, ...] | None = None  # which of the host's GPUs may be used
+    gpus: Annotated[tuple[int, ...] | None, BeforeValidator(_gpus)] = (
+        None  # which of the host's GPUs may be used
+    )
     interface: str | None = None  # data-plane NIC
     address: str | None = None  # data-plane address
     runtime: Literal["docker", "podman", "process"] = "docker"
@@ -41,7 +79,8 @@ class HostSettings(BaseModel):
     volumes: Words = ()
     devices: Words = ()
     container_args: Words = ()  # appended to `docker run`
-    env: Annotated[dict[str, str | Secret], BeforeValidator(_environment)] = Field(
+    # From an inventory the values are resolved, and their lookups run, when they are read.
+    env: Annotated[Mapping[str, str | Secret], PlainValidator(_environment)] = Field(
         default_factory=dict
     )
 
@@ -59,7 +98,8 @@ class ConnectionSettings:
     become: bool = False
     become_user: str | None = None
     become_password: Secret | None = None
-    common_args: tuple[str, ...] = ()  # words of ansible_ssh_common_args
+    private_key_passphrase: Secret | None = None
+    common_args: tuple[str, ...] = ()  # words of ansible_ssh_args, _common_args and _extra_args
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from orchestrator.planning.plan import Endpoint, Plan
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.runtime.container import Container
-from orchestrator.topology.build import DEFAULT_MASTER_PORT, build_layout
+from orchestrator.topology.build import build_layout
 from orchestrator.topology.layout import Layout, Node
 
 DEFAULT_PORT = 8000  # vLLM's --port
@@ -121,18 +121,8 @@ def _launch_spec(
         container=container,
         served_model=served,
         port=node.port,
-        ports=_ports(node, layout, deployment),
+        ports=dict(node.ports),
     )
-
-
-def _ports(node: Node, layout: Layout, deployment: Deployment) -> dict[str, int]:
-    """Every TCP port with a known number that this node binds."""
-    ports = {}
-    if node.port is not None:
-        ports["api"] = node.port
-    if node.rank == 0 and layout.nodes_per_replica > 1:
-        ports["master"] = deployment.master_port or DEFAULT_MASTER_PORT
-    return ports
 
 
 def _api_port(recipe: ResolvedRecipe, deployment: Deployment) -> int:

@@ -14,8 +14,8 @@ from orchestrator.topology.layout import Layout, Node
 # vLLM sets these itself for offline use; given to a server they break its ranks (vllm-facts).
 _NEVER_SET = ("VLLM_DP_MASTER_IP", "VLLM_DP_MASTER_PORT", "VLLM_DP_RANK", "VLLM_DP_SIZE")
 
-# vLLM's own default of VLLM_ENGINE_READY_TIMEOUT_S; a longer deadline must raise it (vllm#32116).
-_ENGINE_READY_SECONDS = 600
+_READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
+_ENGINE_READY_SECONDS = 600  # vLLM's default of it
 
 _INTERFACE = "$IFACE_NAME"  # the public recipes' placeholders
 _HEAD_ADDRESS = "$HEAD_IP"
@@ -39,7 +39,8 @@ def node_environment(
         filled = _filled(name, value, node, head)
         if filled is not None:
             env[name] = filled
-    env |= _rank_environment(node, layout, deployment)
+    env |= _rank_environment(node, layout)
+    env |= _patience(env.get(_READY_TIMEOUT), deployment)
     env |= settings.env
     env |= deployment.env
     for name in _NEVER_SET:
@@ -71,7 +72,7 @@ def _interface_value(name: str, interface: str) -> str:
     return f"={interface}" if name.startswith("NCCL_") else interface
 
 
-def _rank_environment(node: Node, layout: Layout, deployment: Deployment) -> dict[str, str]:
+def _rank_environment(node: Node, layout: Layout) -> dict[str, str]:
     env: dict[str, str] = {}
     if layout.nodes_per_replica > 1:
         if node.slot.address and _is_ip(node.slot.address):
@@ -81,9 +82,15 @@ def _rank_environment(node: Node, layout: Layout, deployment: Deployment) -> dic
                 env[name] = _interface_value(name, node.slot.interface)
     if layout.layer_partition:
         env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, layout.layer_partition))
-    if deployment.health.timeout > _ENGINE_READY_SECONDS:
-        env["VLLM_ENGINE_READY_TIMEOUT_S"] = str(int(deployment.health.timeout))
     return env
+
+
+def _patience(given: str | Secret | None, deployment: Deployment) -> dict[str, str]:
+    """vLLM must not give up on its own workers before the deployment's deadline (vllm#32116)."""
+    default = _ENGINE_READY_SECONDS
+    seconds = int(given) if isinstance(given, str) and given.isdigit() else default
+    deadline = int(deployment.health.timeout)
+    return {_READY_TIMEOUT: str(deadline)} if deadline > seconds else {}
 
 
 def _is_ip(address: str) -> bool:

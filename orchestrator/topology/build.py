@@ -2,77 +2,106 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError, did_you_mean
 from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
-from orchestrator.topology.flags import parallel_flags, rank_flags
+from orchestrator.topology.data_parallel import data_and_expert, tensor_and_data
+from orchestrator.topology.dense import independent_replicas
+from orchestrator.topology.group import Group
 from orchestrator.topology.layout import Layout, Node, Slot
 from orchestrator.topology.limits import check_shape
-from orchestrator.topology.multi_node import multi_node_tp, multi_node_tp_pp
 from orchestrator.topology.pipeline import check_partition, layer_ranges, vllm_layer_split
 from orchestrator.topology.placement import check_addresses, replica_slots
+from orchestrator.topology.process_group import tensor_and_pipeline, tensor_parallel
 from orchestrator.topology.ranks import Sizes, gpu_ranks
-from orchestrator.topology.single_node import single_node_tp
-from orchestrator.topology.sizes import Fixed
+from orchestrator.topology.sizes import Fixed, Wiring
 
 DEFAULT_MASTER_PORT = 29501  # vLLM's --master-port
+DEFAULT_RPC_PORT = 29550  # vLLM's --data-parallel-rpc-port
 
-STRATEGIES: dict[str, Callable[[tuple[Slot, ...], Fixed], Sizes]] = {
-    "single_node_tp": single_node_tp,
-    "multi_node_tp": multi_node_tp,
-    "multi_node_tp_pp": multi_node_tp_pp,
+
+@dataclass(frozen=True, slots=True)
+class StrategyRule:
+    """How a strategy splits one replica over its nodes."""
+
+    group: Callable[[tuple[Slot, ...], Fixed, Wiring], Group]
+    multi_node: bool = False
+    data_parallel: bool = False
+
+
+STRATEGIES: dict[str, StrategyRule] = {
+    "single_node_tp": StrategyRule(tensor_parallel),
+    "single_node_tep": StrategyRule(tensor_parallel),
+    "single_node_dep": StrategyRule(data_and_expert, data_parallel=True),
+    "multi_node_tp": StrategyRule(tensor_parallel, multi_node=True),
+    "multi_node_tep": StrategyRule(tensor_parallel, multi_node=True),
+    "multi_node_tp_pp": StrategyRule(tensor_and_pipeline, multi_node=True),
+    "multi_node_dep": StrategyRule(data_and_expert, multi_node=True, data_parallel=True),
+    "multi_node_tp_dp": StrategyRule(tensor_and_data, multi_node=True, data_parallel=True),
 }
 
 
 def build_layout(
     recipe: ResolvedRecipe, slots: Sequence[Slot], deployment: Deployment, port: int
 ) -> Layout:
-    """Who runs what on `slots` (hosts in inventory order); `port` is that of every API.
+    """Who runs what on `slots` (hosts in inventory order).
 
+    The first API on a host gets `port`, further ones on the same host the ports after it.
     Raises PlanError with the equation when the selection cannot run on these hosts.
     """
-    strategy = STRATEGIES.get(recipe.strategy.name)
-    if strategy is None:
+    name = recipe.strategy.name
+    rule = STRATEGIES.get(name)
+    if rule is None:
+        raise PlanError(f"strategy {name!r} cannot be planned", hint=did_you_mean(name, STRATEGIES))
+    if deployment.load_balancing and not rule.data_parallel:
         raise PlanError(
-            f"strategy {recipe.strategy.name!r} cannot be planned",
-            hint=did_you_mean(recipe.strategy.name, STRATEGIES),
+            f"load_balancing = {deployment.load_balancing}, but strategy {name} has no data "
+            "parallel",
+            hint="leave load_balancing out, or take a strategy with data parallel",
         )
-    nodes = nodes_per_replica(recipe, len(slots), deployment)
-    replicas, unused = replica_slots(slots, nodes, deployment.replicas)
-    fixed = _fixed(recipe, deployment)
-    planned: list[Node] = []
-    sizes, partition = Sizes(), None
-    for index, replica in enumerate(replicas):
-        if nodes > 1:
-            check_addresses(replica)
-        sizes = strategy(replica, fixed)
-        check_shape(recipe.shape, sizes, recipe.model)
-        partition = layer_partition(recipe.shape, sizes, deployment)
-        planned += _replica_nodes(index, replica, sizes, partition, recipe.shape, deployment, port)
+    fixed = _fixed(recipe, deployment, rule)
+    nodes = nodes_per_replica(name, rule, len(slots), deployment)
+    replicas = deployment.replicas
+    notes: list[str] = []
+    if _splits_dense(rule, recipe, deployment, nodes) and len(slots) >= nodes:
+        split = independent_replicas(slots[:nodes], fixed, rule.group is tensor_and_data)
+        if split:
+            rule, nodes, fixed = StrategyRule(tensor_parallel), split.nodes, split.fixed
+            replicas = replicas if replicas == "max" else replicas * split.factor
+            notes.append(split.note)
+    chosen, unused = replica_slots(slots, nodes, replicas, _gpus_of_one(fixed, rule))
+    groups = [_group(rule, replica, fixed, recipe, deployment) for replica in chosen]
+    sizes = groups[0].sizes
+    partition = layer_partition(recipe.shape, sizes, deployment)
+    if unused:
+        notes.append(f"hosts left over: {', '.join(unused)}")
+    if sizes.pipeline > 1 and recipe.shape.layers is None:
+        notes.append("the model's layer count is not known: the split over stages is vLLM's own")
     return Layout(
-        nodes=tuple(planned),
+        nodes=_nodes(groups, partition, recipe.shape, port),
         tensor=sizes.tensor,
         pipeline=sizes.pipeline,
         data=sizes.data,
         nodes_per_replica=nodes,
-        replicas=len(replicas),
+        replicas=len(groups),
         layer_partition=partition,
         unused=unused,
-        notes=_notes(unused, sizes, recipe.shape),
+        notes=tuple(notes),
     )
 
 
-def nodes_per_replica(recipe: ResolvedRecipe, hosts: int, deployment: Deployment) -> int:
+def nodes_per_replica(name: str, rule: StrategyRule, hosts: int, deployment: Deployment) -> int:
     """Nodes of one replica: as asked; else 1, or for a multi-node strategy all hosts shared out.
 
     Raises PlanError when the strategy and the number contradict each other.
     """
-    single = recipe.strategy.deploy_type == "single_node"
     nodes = deployment.nodes
     if nodes is None:
-        if single:
+        if not rule.multi_node:
             return 1
         if deployment.replicas == "max":
             raise PlanError(
@@ -80,14 +109,14 @@ def nodes_per_replica(recipe: ResolvedRecipe, hosts: int, deployment: Deployment
                 hint="say nodes: 2, or however many one replica spans",
             )
         nodes = max(hosts // deployment.replicas, 2)
-    if single and nodes > 1:
+    if not rule.multi_node and nodes > 1:
         raise PlanError(
-            f"strategy {recipe.strategy.name} runs on one node, but nodes = {nodes}",
+            f"strategy {name} runs on one node, but nodes = {nodes}",
             hint=f"use replicas: {nodes} for {nodes} servers, or a multi-node strategy",
         )
-    if not single and nodes < 2:
+    if rule.multi_node and nodes < 2:
         raise PlanError(
-            f"strategy {recipe.strategy.name} spans nodes, but nodes = {nodes}",
+            f"strategy {name} spans nodes, but nodes = {nodes}",
             hint="nodes: 2 or more, or a single-node strategy",
         )
     return nodes
@@ -106,7 +135,7 @@ def layer_partition(
     return asked
 
 
-def _fixed(recipe: ResolvedRecipe, deployment: Deployment) -> Fixed:
+def _fixed(recipe: ResolvedRecipe, deployment: Deployment, rule: StrategyRule) -> Fixed:
     """What the user fixed, else what the recipe fixed."""
 
     def size(asked: int | None, flag: str) -> int | None:
@@ -116,59 +145,80 @@ def _fixed(recipe: ResolvedRecipe, deployment: Deployment) -> Fixed:
     parallel = deployment.parallel
     tensor = size(parallel.tensor, "--tensor-parallel-size")
     pipeline = size(parallel.pipeline, "--pipeline-parallel-size")
-    if tensor is None and pipeline is None and recipe.strategy.deploy_type == "single_node":
-        tensor = recipe.fitted_tensor
+    context = size(parallel.prefill_context, "--prefill-context-parallel-size") or 1
+    if tensor is None and pipeline is None and context == 1 and rule.group is tensor_parallel:
+        tensor = None if rule.multi_node else recipe.fitted_tensor
     return Fixed(
         tensor=tensor,
         pipeline=pipeline,
         data=size(parallel.data, "--data-parallel-size"),
+        prefill_context=context,
         decode_context=size(parallel.decode_context, "--decode-context-parallel-size") or 1,
     )
 
 
-def _replica_nodes(
-    index: int,
+def _splits_dense(
+    rule: StrategyRule, recipe: ResolvedRecipe, deployment: Deployment, nodes: int
+) -> bool:
+    """Whether a dense model's data parallel must be looked at; internal runs if asked for."""
+    dense = not recipe.mixture_of_experts
+    return dense and rule.data_parallel and nodes > 1 and deployment.load_balancing != "internal"
+
+
+def _gpus_of_one(fixed: Fixed, rule: StrategyRule) -> int | None:
+    """GPUs of a single-node replica where its sizes are fixed; None: the whole host."""
+    unit = (fixed.pipeline or 1) * fixed.prefill_context
+    if rule.data_parallel:
+        return (fixed.tensor or 1) * unit * fixed.data if fixed.data else None
+    return fixed.tensor * unit if fixed.tensor else None
+
+
+def _group(
+    rule: StrategyRule,
     replica: tuple[Slot, ...],
-    sizes: Sizes,
-    partition: tuple[int, ...] | None,
-    shape: ModelShape,
+    fixed: Fixed,
+    recipe: ResolvedRecipe,
     deployment: Deployment,
-    port: int,
-) -> list[Node]:
-    per_node = sizes.world // len(replica)
-    split = partition
-    if split is None and shape.layers is not None:
-        split = vllm_layer_split(shape.layers, sizes.pipeline)
-    stages = layer_ranges(split) if split else None
-    head = replica[0].address or ""
-    master_port = deployment.master_port or DEFAULT_MASTER_PORT
+) -> Group:
+    if len(replica) > 1:
+        check_addresses(replica)
+    wiring = Wiring(
+        master_port=deployment.master_port or DEFAULT_MASTER_PORT,
+        rpc_port=DEFAULT_RPC_PORT,
+        load_balancing=deployment.load_balancing,
+        expert_parallel=any(a.flag == "--enable-expert-parallel" for a in recipe.arguments),
+    )
+    group = rule.group(replica, fixed, wiring)
+    check_shape(recipe.shape, group.sizes, recipe.model)
+    return group
+
+
+def _nodes(
+    groups: Sequence[Group], partition: tuple[int, ...] | None, shape: ModelShape, port: int
+) -> tuple[Node, ...]:
+    servers: Counter[str] = Counter()  # APIs on each host so far
     nodes = []
-    for rank, slot in enumerate(replica):
-        gpus = slot.gpus[:per_node]
-        flags = parallel_flags(sizes) + rank_flags(len(replica), rank, head, master_port)
-        nodes.append(
-            Node(
-                slot=slot,
-                replica=index,
-                rank=rank,
-                role="worker" if rank else "head",
-                gpus=gpus,
-                ranks=gpu_ranks(sizes, rank * per_node, gpus, stages),
-                parallel=flags,
-                serves=rank == 0,
-                port=None if rank else port,
+    for replica, group in enumerate(groups):
+        split = partition
+        if split is None and shape.layers is not None:
+            split = vllm_layer_split(shape.layers, group.sizes.pipeline)
+        stages = layer_ranges(split) if split else None
+        for rank, member in enumerate(group.members):
+            ports = dict(member.ports)
+            if member.serves:
+                ports["api"] = port + servers[member.slot.host]
+                servers[member.slot.host] += 1
+            nodes.append(
+                Node(
+                    slot=member.slot,
+                    replica=replica,
+                    rank=rank,
+                    role="worker" if rank else "head",
+                    gpus=member.gpus,
+                    ranks=gpu_ranks(group.sizes, member.first, member.gpus, stages),
+                    parallel=member.flags,
+                    serves=member.serves,
+                    ports=ports,
+                )
             )
-        )
-    return nodes
-
-
-def _notes(unused: tuple[str, ...], sizes: Sizes, shape: ModelShape) -> tuple[str, ...]:
-    notes = []
-    if unused:
-        notes.append(f"hosts left over: {', '.join(unused)}")
-    if sizes.pipeline > 1 and shape.layers is None:
-        notes.append(
-            "the model's layer count is not known, so the split over "
-            f"{sizes.pipeline} stages is vLLM's own"
-        )
-    return tuple(notes)
+    return tuple(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -38,7 +39,7 @@ class GpuRank:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One vLLM process group on one host: a rank of a replica."""
+    """One vLLM container on one host: a rank of a replica."""
 
     slot: Slot
     replica: int
@@ -48,12 +49,17 @@ class Node:
     ranks: tuple[GpuRank, ...]
     parallel: tuple[str, ...]  # parallel and rank flags with their values
     serves: bool  # whether it answers HTTP
-    port: int | None = None  # of its API, when it serves
+    ports: Mapping[str, int] = field(default_factory=dict)  # every fixed TCP port it binds, by use
+
+    @property
+    def port(self) -> int | None:
+        """The port of its API; None when it is headless."""
+        return self.ports.get("api")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Every node of every replica, in inventory order; replica k is on hosts k*n to (k+1)*n-1."""
+    """Every node of every replica, in inventory order."""
 
     nodes: tuple[Node, ...]
     tensor: int
@@ -63,4 +69,4 @@ class Layout:
     replicas: int
     layer_partition: tuple[int, ...] | None = None  # only where it differs from vLLM's own split
     unused: tuple[str, ...] = ()  # hosts left over
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from orchestrator.errors import PlanError
@@ -12,13 +13,20 @@ from orchestrator.topology.layout import Slot
 
 
 def replica_slots(
-    slots: Sequence[Slot], nodes: int, replicas: int | Literal["max"]
+    slots: Sequence[Slot],
+    nodes: int,
+    replicas: int | Literal["max"],
+    gpus: int | None = None,
 ) -> tuple[list[tuple[Slot, ...]], tuple[str, ...]]:
     """Replica k is on hosts k * nodes to (k + 1) * nodes - 1, in inventory order.
 
-    Returns the slots of each replica, and the names of the hosts left over. Placement is
-    stable: a host added at the end moves no replica. Raises PlanError when hosts are too few.
+    Single-node replicas of `gpus` GPUs share hosts when there are more of them than hosts: host
+    by host, each filled before the next. Returns the slots of each replica, and the names of
+    the hosts left over. A host added at the end moves no replica that had to share, and none
+    that did not. Raises PlanError when hosts are too few.
     """
+    if nodes == 1 and gpus and (replicas == "max" or replicas > len(slots)):
+        return _shared(slots, replicas, gpus)
     fitting = len(slots) // nodes
     count = fitting if replicas == "max" else replicas
     if count > fitting or count == 0:
@@ -31,6 +39,27 @@ def replica_slots(
         )
     chosen = [tuple(slots[k * nodes : (k + 1) * nodes]) for k in range(count)]
     return chosen, tuple(slot.host for slot in slots[count * nodes :])
+
+
+def _shared(
+    slots: Sequence[Slot], replicas: int | Literal["max"], gpus: int
+) -> tuple[list[tuple[Slot, ...]], tuple[str, ...]]:
+    parts = [
+        replace(slot, gpus=slot.gpus[first : first + gpus])
+        for slot in slots
+        for first in range(0, len(slot.gpus) - gpus + 1, gpus)
+    ]
+    count = len(parts) if replicas == "max" else replicas
+    if count > len(parts) or count == 0:
+        room = ", ".join(f"{slot.host} {len(slot.gpus)} // {gpus}" for slot in slots[:8])
+        raise PlanError(
+            f"{max(count, 1)} replicas x {gpus} GPUs do not fit: there is room for {len(parts)} "
+            f"({room})",
+            hint="fewer replicas, a smaller tensor size, or more hosts",
+        )
+    chosen = parts[:count]
+    used = {slot.host for slot in chosen}
+    return [(slot,) for slot in chosen], tuple(s.host for s in slots if s.host not in used)
 
 
 def check_addresses(replica: Sequence[Slot]) -> None:

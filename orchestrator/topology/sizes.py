@@ -1,12 +1,15 @@
-"""Parallel sizes out of a strategy, the hosts' GPUs and what the user or the recipe fixed."""
+"""Arithmetic of parallel sizes: what the user or the recipe fixed is a hard constraint."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from orchestrator.errors import PlanError
 from orchestrator.topology.layout import Slot
+
+LoadBalancing = Literal["hybrid", "internal", "external"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,18 @@ class Fixed:
     tensor: int | None = None
     pipeline: int | None = None
     data: int | None = None
+    prefill_context: int = 1
     decode_context: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How the nodes of a replica find each other, and what else shapes their flags."""
+
+    master_port: int
+    rpc_port: int
+    load_balancing: LoadBalancing | None = None
+    expert_parallel: bool = False
 
 
 def common_gpu_count(slots: Sequence[Slot]) -> int:
@@ -63,7 +77,7 @@ def divide(total: int, by: int, equation: str) -> int:
         works = ", ".join(str(size) for size in range(1, total + 1) if total % size == 0)
         raise PlanError(
             f"{equation}: {total} % {by} = {total % by}",
-            why="tensor x pipeline must equal the GPUs used",
+            why="the parallel sizes must multiply to the GPUs used",
             hint=f"sizes that divide {total}: {works}",
         )
     return total // by

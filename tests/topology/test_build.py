@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
-from orchestrator.recipes.resolved import HardwareProfile, ModelShape, ResolvedRecipe, Strategy
-from orchestrator.topology.build import build_layout
-from orchestrator.topology.layout import Layout, Slot
-
-H200 = HardwareProfile("h200", "NVIDIA", "hopper", 8, 1128)
-KIMI = ModelShape(layers=61, attention_heads=64, kv_heads=64, experts=384)
-
-
-def slots(*gpus: int) -> list[Slot]:
-    return [
-        Slot(f"node{n:02}", tuple(range(count)), f"10.1.0.{10 + n}", "bond0")
-        for n, count in enumerate(gpus, start=1)
-    ]
-
-
-def recipe(strategy: str, shape: ModelShape = KIMI, **more: Any) -> ResolvedRecipe:
-    deploy_type = "single_node" if strategy.startswith("single") else "multi_node"
-    return ResolvedRecipe(
-        recipe="org/model",
-        model="org/model",
-        variant="default",
-        hardware=H200,
-        strategy=Strategy(strategy, deploy_type),
-        features=(),
-        image="image:1",
-        arguments=(),
-        parallel_position=0,
-        shape=shape,
-        **more,
-    )
-
-
-def layout(strategy: str, hosts: list[Slot], **selection: Any) -> Layout:
-    shape = selection.pop("shape", KIMI)
-    more = selection.pop("recipe", {})
-    deployment = Deployment.model_validate({"recipe": "org/model", **selection})
-    return build_layout(recipe(strategy, shape, **more), hosts, deployment, 8000)
+from orchestrator.recipes.resolved import ModelShape
+from orchestrator.topology.layout import Slot
+from tests.topology.builders import layout, slots
 
 
 def test_single_node_tp_uses_every_gpu_and_each_replica_is_its_own_server() -> None:
@@ -235,8 +201,6 @@ def test_what_cannot_run_is_refused_with_its_equation(
 ) -> None:
     with pytest.raises(PlanError) as caught:
         layout(strategy, hosts, **selection)
-    import re
-
     assert re.search(message, str(caught.value)), str(caught.value)
 
 

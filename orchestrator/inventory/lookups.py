@@ -1,0 +1,90 @@
+"""`lookup('env' | 'file' | 'pipe', ...)`: values that come from the control machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.errors import InputError, did_you_mean
+
+PIPE_TIMEOUT = 120.0  # seconds: time enough to unlock a password store by hand
+
+_NAMES = ("env", "file", "pipe")
+
+
+class MissingValue(Exception):
+    """A lookup that found nothing; a template may still give a default."""
+
+
+@dataclass(slots=True)
+class Lookups:
+    """Runs lookups, each only once for all hosts: a password store is asked a single time."""
+
+    _found: dict[tuple[str, str, Path], str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, kind: str, term: str, directory: Path) -> str:
+        """What the lookup `kind` finds for `term`; relative paths start at `directory`.
+
+        Raises MissingValue for an environment variable that is unset or empty, InputError for
+        a file that cannot be read, a command that fails, and a lookup that does not exist.
+        """
+        name = kind.removeprefix("ansible.builtin.")
+        if name == "env":
+            return _environment_variable(term)
+        if name not in _NAMES:
+            raise InputError(f"there is no lookup {kind!r} here", hint=did_you_mean(name, _NAMES))
+        key = (name, term, directory)
+        with self._lock:
+            if key not in self._found:
+                look = _file if name == "file" else _pipe
+                self._found[key] = look(term, directory)
+            return self._found[key]
+
+
+def _environment_variable(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        state = "is not set" if value is None else "is empty"
+        raise MissingValue(f"the environment variable {name} {state}")
+    return value
+
+
+def _file(name: str, directory: Path) -> str:
+    path = directory / Path(name).expanduser()
+    try:
+        return path.read_text(encoding="utf-8").rstrip()
+    except FileNotFoundError:
+        raise InputError(f"lookup('file'): there is no {path}") from None
+    except OSError as error:
+        raise InputError(f"lookup('file'): {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"lookup('file'): {path} is not text in UTF-8") from None
+
+
+def _pipe(command: str, directory: Path) -> str:
+    try:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=directory,
+            capture_output=True,
+            timeout=PIPE_TIMEOUT,
+            text=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"lookup('pipe'): the command took more than {PIPE_TIMEOUT:.0f} s: {command}"
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError(f"lookup('pipe'): no text in UTF-8 came from: {command}") from None
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise InputError(
+            f"lookup('pipe'): exit status {done.returncode} from: {command}",
+            why=said[-1] if said else None,
+        )
+    return done.stdout.rstrip()

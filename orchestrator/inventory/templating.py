@@ -1,0 +1,121 @@
+"""Jinja2 in values: sandboxed, strict about undefined names, keeping the type of a value."""
+
+from __future__ import annotations
+
+import json
+import os.path
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from jinja2 import StrictUndefined, Template, Undefined
+from jinja2.nativetypes import NativeCodeGenerator, NativeTemplate
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
+
+Resolve = Callable[[str], Any]  # a variable's value; raises KeyError when there is none
+
+
+def _concatenate(values: Iterable[Any]) -> Any:
+    """A lone expression keeps its type; among other text it becomes text.
+
+    Unlike Jinja's own native types, text is never read as a literal: "007" stays text.
+    """
+    head = list(islice(iter(values), 2))
+    if not head:
+        return ""
+    if len(head) == 1:
+        if isinstance(head[0], Undefined):
+            str(head[0])  # a strict undefined value raises here
+        return head[0]
+    return "".join(str(value) for value in [*head, *values])
+
+
+class _VariableContext(Context):
+    """Looks a name up only when the template reaches it."""
+
+    resolve_variable: Resolve
+
+    def resolve_or_missing(self, key: str) -> Any:
+        found = super().resolve_or_missing(key)
+        if found is not missing:
+            return found
+        try:
+            return self.resolve_variable(key)
+        except KeyError:
+            return missing
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    code_generator_class = NativeCodeGenerator
+    concat = staticmethod(_concatenate)
+    template_class = NativeTemplate
+    context_class = _VariableContext
+
+
+def _boolean(value: Any) -> bool:
+    return str(value).lower() in ("yes", "on", "1", "true", "1.0")
+
+
+def _combine(*mappings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for mapping in mappings for key, value in mapping.items()}
+
+
+def _ternary(value: Any, if_true: Any, if_false: Any) -> Any:
+    return if_true if value else if_false
+
+
+def _regex_replace(value: Any, pattern: str, replacement: str = "") -> str:
+    return re.sub(pattern, replacement, str(value))
+
+
+def _split(value: Any, separator: str | None = None) -> list[str]:
+    return str(value).split(separator)
+
+
+# The filters of Ansible that inventories use most; all of Jinja's own are there too.
+_FILTERS: Mapping[str, Callable[..., Any]] = {
+    "basename": os.path.basename,
+    "bool": _boolean,
+    "combine": _combine,
+    "dirname": os.path.dirname,
+    "expanduser": os.path.expanduser,
+    "regex_replace": _regex_replace,
+    "split": _split,
+    "ternary": _ternary,
+    "to_json": json.dumps,
+}
+
+
+def _make_environment() -> _Environment:
+    environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters.update(_FILTERS)
+    return environment
+
+
+_ENVIRONMENT = _make_environment()
+
+
+@lru_cache(maxsize=4096)
+def _compile(text: str) -> Template:
+    return _ENVIRONMENT.from_string(text)
+
+
+def render(text: str, resolve: Resolve, functions: Mapping[str, Any]) -> Any:
+    """The value of the template `text`: a lone `{{ expression }}` keeps its type.
+
+    `resolve` gives a variable's value; `functions` are further names. Raises what Jinja2 raises.
+    """
+    template = _compile(text)
+    context = template.new_context(dict(functions))
+    assert isinstance(context, _VariableContext)
+    context.resolve_variable = resolve
+    return _ENVIRONMENT.concat(template.root_render_func(context))
+
+
+def undefined(hint: str) -> Undefined:
+    """A value that is undefined for the reason `hint`, so that `| default(...)` can replace it."""
+    return StrictUndefined(hint=hint)
