@@ -230,3 +230,14 @@ def _holder(process: GpuProcess, own: Mapping[str, ContainerState]) -> str:
 
 def _numbers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
+
+
+def host_checks(facts: Mapping[str, HostFacts]) -> list[CheckResult]:
+    """What can be said of hosts without a plan."""
+    results = []
+    for host, own in facts.items():
+        results += [docker_answers(host, own), disk_free(host, own)]
+        names = Counter(gpu.name for gpu in own.gpus)
+        found = ", ".join(f"{count} x {name}" for name, count in names.items())
+        results.append(CheckResult("gpus", host, "ok", found or "no GPU"))
+    return results

@@ -11,7 +11,6 @@ from orchestrator.health.diagnosis import Diagnosis, diagnose
 from orchestrator.health.judge import RankKey, RankProblem, Verdict
 from orchestrator.health.observation import run_script
 from orchestrator.health.watch import Connect, Group
-from orchestrator.inventory.host import Host
 from orchestrator.runtime.containers import parse_log_tails
 from orchestrator.runtime.scripts import log_tails_script
 from orchestrator.secret import Secret, redact
@@ -66,7 +65,6 @@ class FailureReport:
 
 def explain_failure(
     connect: Connect,
-    hosts: Mapping[str, Host],
     group: Group,
     verdict: Verdict,
     secrets: Sequence[Secret] = (),
@@ -75,7 +73,7 @@ def explain_failure(
     problems = verdict.problems or tuple(
         RankProblem(rank, "runs, but the replica is not healthy") for rank in group.ranks
     )
-    logs = _logs(connect, hosts, [problem.rank for problem in problems], secrets)
+    logs = _logs(connect, [problem.rank for problem in problems], secrets)
     reports = tuple(
         RankReport(p.rank, p.reason, tuple(logs.get(p.rank.name, ())[-SHOWN_LINES:]))
         for p in problems
@@ -106,7 +104,6 @@ def first_cause(
 
 def _logs(
     connect: Connect,
-    hosts: Mapping[str, Host],
     ranks: Sequence[RankKey],
     secrets: Sequence[Secret],
 ) -> dict[str, list[str]]:
@@ -115,7 +112,7 @@ def _logs(
         containers = [rank.name for rank in ranks if rank.host == name]
         try:
             result = run_script(
-                connect(hosts[name]), log_tails_script(containers, _READ_LINES), timeout=20.0
+                connect(name), log_tails_script(containers, _READ_LINES), timeout=20.0
             )
         except OrcError as error:
             logs |= dict.fromkeys(containers, [f"(its log cannot be read: {error.what})"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.errors import OrcError
-from orchestrator.inventory.host import Host
+from orchestrator.errors import OrcError, UnreachableError
 from orchestrator.runtime.containers import ContainerState, HostObservation, parse_observation
 from orchestrator.runtime.scripts import Script, observe_script
 from orchestrator.transport.connection import CommandResult, Connection
@@ -58,15 +57,19 @@ def observe_host(
 
 
 def observe(
-    pool: ConnectionPool, hosts: Iterable[Host], names: Mapping[str, Sequence[str]] | None = None
+    pool: ConnectionPool, hosts: Iterable[str], names: Mapping[str, Sequence[str]] | None = None
 ) -> Observation:
     """One look at every host. `names`: for each host, names to report though unlabelled."""
     wanted = names or {}
-    answers = pool.each(hosts, lambda c: observe_host(c, wanted.get(c.host, ())))
-    seen, unreachable, broken = [], {}, {}
+    answers = pool.map(hosts, lambda c: observe_host(c, wanted.get(c.host, ())))
+    seen: list[HostObservation] = []
+    unreachable: dict[str, str] = {}
+    broken: dict[str, str] = {}
     for name, answer in answers.items():
-        if isinstance(answer, OrcError):
+        if isinstance(answer, UnreachableError):
             unreachable[name] = answer.what
+        elif isinstance(answer, OrcError):
+            broken[name] = answer.what
         elif answer.error:
             broken[name] = answer.error
         else:

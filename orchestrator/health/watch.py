@@ -7,6 +7,7 @@ dead rank. What the looks mean is decided by `judge`, which is pure.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,6 @@ from orchestrator.errors import OrcError, UnreachableError
 from orchestrator.health.endpoint import EndpointCheck, Target, check_endpoint
 from orchestrator.health.judge import EndpointLook, HostLook, RankKey, Verdict, judge
 from orchestrator.health.observation import observe_host
-from orchestrator.inventory.host import Host
 from orchestrator.runtime.containers import HostObservation
 from orchestrator.transport.connection import Connection
 
@@ -28,7 +28,7 @@ STALE_AFTER = 10.0  # seconds without an answer before a host counts as not answ
 _COMPLETION_TIMEOUT = 120.0
 _TICK = 0.25
 
-Connect = Callable[[Host], Connection]
+Connect = Callable[[str], Connection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,10 @@ class Watch(AbstractContextManager["Watch"]):
     def __init__(
         self,
         connect: Connect,
-        hosts: Mapping[str, Host],
         groups: Sequence[Group],
         patience: Patience,
     ) -> None:
         self._connect = connect
-        self._hosts = hosts
         self._groups = groups
         self._patience = patience
         self._stop = threading.Event()
@@ -143,7 +141,11 @@ class Watch(AbstractContextManager["Watch"]):
 
     def _start(self, function: Callable[..., None], *arguments: Any) -> None:
         # Daemons: a thread that hangs on a dead network must not keep orc from ending.
-        threading.Thread(target=function, args=arguments, daemon=True).start()
+        def work() -> None:
+            with contextlib.suppress(KeyboardInterrupt):  # the pool was interrupted
+                function(*arguments)
+
+        threading.Thread(target=work, daemon=True).start()
 
     def _watch_host(self, name: str) -> None:
         heads = [group.head.name for group in self._groups if group.head.host == name]
@@ -157,7 +159,7 @@ class Watch(AbstractContextManager["Watch"]):
 
     def _look(self, name: str, began: float, names: list[str], heads: list[str]) -> HostLook:
         try:
-            connection = self._connect(self._hosts[name])
+            connection = self._connect(name)
             return HostLook(began, observe_host(connection, names, heads))
         except UnreachableError as error:
             return HostLook(began, unreachable=error.what)
@@ -181,7 +183,7 @@ class Watch(AbstractContextManager["Watch"]):
         try:
             left = self._patience.timeout - self.seconds()
             return check_endpoint(
-                self._connect(self._hosts[target.host]),
+                self._connect(target.host),
                 target,
                 completion=self._patience.completion,
                 completion_timeout=max(5.0, min(_COMPLETION_TIMEOUT, left)),
