@@ -1,6 +1,7 @@
 # `make demo` and `make test` are all that a new user needs; both install what is missing.
 VENV ?= .venv
 PYTHON ?= python3
+HOSTS ?= 2
 BIN := $(VENV)/bin
 
 .PHONY: install check test fast demo fleet-up fleet-down clean
@@ -17,3 +18,9 @@ check: install  ## lint, types, import contracts and the tests that need no host
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q -m "not fleet"
+
+fleet-up: install  ## HOSTS=2 hosts of namespaces with sshd, docker and real vLLM; needs root on Debian
+	$(BIN)/python -m tests.fleet up --hosts $(HOSTS)
+
+fleet-down: install  ## remove them, and what a crashed test left
+	$(BIN)/python -m tests.fleet down

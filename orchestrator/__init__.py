@@ -4,14 +4,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from orchestrator.deployment import Deployment
     from orchestrator.inventory.inventory import Inventory
+    from orchestrator.planning.build import plan
+    from orchestrator.planning.plan import Plan
+    from orchestrator.recipes.catalog import Catalog
 
-__all__ = ["Inventory", "__version__"]
+__all__ = ["Catalog", "Deployment", "Inventory", "Plan", "__version__", "plan"]
 __version__ = "0.1.0"
 
-# Imported when it is first used, so that `orc --help` is fast.
+# Loaded when first asked for, so that `orc --help` and completion are fast (PEP 562).
 _MODULES = {
+    "Catalog": "orchestrator.recipes.catalog",
+    "Deployment": "orchestrator.deployment",
     "Inventory": "orchestrator.inventory.inventory",
+    "Plan": "orchestrator.planning.plan",
+    "plan": "orchestrator.planning.build",
 }
 
 

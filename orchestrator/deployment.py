@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from orchestrator.secret import Secret
+from orchestrator.secret import Secret, is_secret_name
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -117,7 +118,7 @@ class Deployment(_Selection):
         """YAML reads `1` and `true` as numbers and booleans; an environment holds text."""
         if not isinstance(env, dict):
             return env
-        return {name: environment_text(value) for name, value in env.items()}
+        return environment(env)
 
     def deployment_name(self) -> str:
         """The name given, else one made of the recipe's: `moonshotai/Kimi-K2.6` -> `kimi-k2-6`."""
@@ -125,6 +126,18 @@ class Deployment(_Selection):
             return self.name
         last = re.sub(r"\.(ya?ml|json|md)$", "", self.recipe.rstrip("/").rsplit("/", 1)[-1])
         return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:40].strip("-") or "vllm"
+
+
+def environment(values: Mapping[Any, Any]) -> dict[str, str | Secret]:
+    """A mapping out of YAML as an environment; what stands under a secret's name is a Secret.
+
+    Raises ValueError for a value that is a list or a mapping.
+    """
+    texts = {str(name): environment_text(value) for name, value in values.items()}
+    return {
+        name: Secret(text) if isinstance(text, str) and is_secret_name(name) else text
+        for name, text in texts.items()
+    }
 
 
 def environment_text(value: Any) -> str | Secret:

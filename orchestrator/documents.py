@@ -27,6 +27,12 @@ class VaultText:
     ciphertext: str
 
 
+class UntemplatedText(str):
+    """A value under `!unsafe`: text in which `{{` means nothing."""
+
+    __slots__ = ()
+
+
 class _Loader(yaml.CSafeLoader):
     """PyYAML's safe C loader, which also refuses a key that a mapping holds twice."""
 
@@ -51,7 +57,8 @@ def _construct_vault(loader: yaml.CSafeLoader, node: yaml.Node) -> VaultText:
 
 
 def _construct_unsafe(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
-    return loader.construct_yaml_str(node)
+    text = loader.construct_yaml_str(node)  # type: ignore[arg-type]
+    return UntemplatedText(text)
 
 
 _Loader.add_constructor("!vault", _construct_vault)

@@ -33,7 +33,7 @@ def inventory(
 ) -> None:
     """Show hosts, groups and variables. Secrets are redacted; templates are shown as written."""
     from orchestrator.inventory import listing as shown
-    from orchestrator.inventory.inventory import Inventory
+    from orchestrator.inventory.load import Inventory
 
     if listing + graph + (host is not None) > 1:
         raise UsageError("--list, --graph and --host exclude each other")

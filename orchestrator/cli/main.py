@@ -8,6 +8,7 @@ import traceback
 import typer
 
 from orchestrator.cli.inventory import inventory
+from orchestrator.cli.plan import plan
 from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 app.callback()(lambda: None)  # so that even a single command is called by its name
 app.command()(inventory)
+app.command()(plan)
 
 
 def main() -> None:

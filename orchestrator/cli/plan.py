@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import sys
 
-import typer
-
 from orchestrator.cli import selection
 from orchestrator.cli.options import InventoryOption, JsonOption, LimitOption, RecipesOption
 
 
-def plan_command(
+def plan(
     inventory: InventoryOption,
     deployment: selection.FileOption = None,
     recipe: selection.RecipeOption = None,
@@ -31,8 +29,8 @@ def plan_command(
 ) -> None:
     """Show what `orc up` would run, on which GPU of which host. Touches no host."""
     from orchestrator.cli.plan_text import plan_text
-    from orchestrator.inventory.load import Inventory
-    from orchestrator.planning.build import plan
+    from orchestrator.inventory.inventory import Inventory
+    from orchestrator.planning.build import plan as make_plan
     from orchestrator.recipes.catalog import Catalog
 
     flags = selection.selection_flags(
@@ -51,12 +49,8 @@ def plan_command(
     hosts = Inventory.load(inventory)
     if limit:
         hosts = hosts.limit(limit)
-    result = plan(hosts, Catalog.load(recipes), wanted)
+    result = make_plan(hosts, Catalog.load(recipes), wanted)
     if as_json:
         sys.stdout.write(json.dumps(result.to_dict(), indent=2) + "\n")
     else:
         sys.stdout.write(plan_text(result) + "\n")
-
-
-def register(app: typer.Typer) -> None:
-    app.command("plan")(plan_command)

@@ -87,7 +87,9 @@ class _Reader:
     def _variable(self, text: str) -> None:
         name, equals, value = text.partition("=")
         if not equals:
-            raise self.error(f"[{self.group}:vars] holds name=value, not {name!r}")
+            raise self.error(
+                f"[{self.group}:vars] holds one name=value a line, not {name.split()[0]!r}"
+            )
         section = self.variables[self.group]
         section.values[name.strip()] = literal(value.strip())
         section.lines[name.strip()] = self.line
@@ -116,11 +118,12 @@ class _Reader:
         values: dict[str, Any] = {}
         if port is not None:
             values["ansible_port"] = port
-        for assignment in assignments:
+        for number, assignment in enumerate(assignments, start=1):
             name, equals, value = assignment.partition("=")
             if not equals or not name:
+                # The word itself may be half of a password with a space in it.
                 raise self.error(
-                    f"{assignment!r} after host {pattern} is no name=value",
+                    f"word {number} after host {pattern} is no name=value",
                     hint="put a value with spaces into quotes; a comment begins with #",
                 )
             values[name] = literal(value)

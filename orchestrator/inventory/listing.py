@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.inventory.group_tree import ALL, UNGROUPED
 from orchestrator.inventory.host import Host
-from orchestrator.inventory.inventory import Inventory
+from orchestrator.inventory.load import Inventory
 from orchestrator.secret import REDACTED, Secret
 
 

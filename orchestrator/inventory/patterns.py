@@ -18,7 +18,7 @@ def split_pattern(text: str) -> list[str]:
     """The parts of a pattern: at commas, else at colons outside of brackets and IPv6 addresses."""
     if "," in text:
         parts = text.split(",")
-    elif _is_ipv6(text.lstrip("!&")) or text.startswith("~"):
+    elif _is_ipv6(text.lstrip("!&")):
         parts = [text]
     else:
         parts = _SEPARATED.findall(text)

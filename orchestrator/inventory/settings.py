@@ -63,11 +63,9 @@ def host_settings(variables: HostVariables) -> HostSettings:
 
 def _fault(variables: HostVariables, fault: Any) -> str:
     name = PREFIX + str(fault["loc"][0])
+    shown = variables.shown(name)
     message = fault["msg"].removeprefix("Value error, ")
-    return (
-        f"{name} of host {variables.host!r}: {message[:1].lower()}{message[1:]}, "
-        f"not {fault['input']!r}"
-    )
+    return f"{name} of host {variables.host!r}: {message[:1].lower()}{message[1:]}, not {shown}"
 
 
 def connection_settings(variables: HostVariables) -> ConnectionSettings:
@@ -102,7 +100,9 @@ def _text(variables: HostVariables, names: tuple[str, ...]) -> str | None:
         return None
     value = variables.plain(name)
     if isinstance(value, dict | list | bool):
-        raise InputError(f"{name} is text, not {value!r}", where=variables.where(name))
+        raise InputError(
+            f"{name} is text, not {variables.shown(name)}", where=variables.where(name)
+        )
     return str(value) if value is not None and value != "" else None
 
 
@@ -131,7 +131,7 @@ def _port(variables: HostVariables) -> int | None:
         return None
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 65535):
         raise InputError(
-            f"{name} of host {variables.host!r}: a port is 1 to 65535, not {text!r}",
+            f"{name} of host {variables.host!r}: a port is 1 to 65535, not {variables.shown(name)}",
             where=variables.where(name),
         )
     return int(text)
@@ -143,7 +143,9 @@ def _become(variables: HostVariables) -> bool:
         return False
     text = str(variables.plain(name)).lower()
     if text not in _TRUE + _FALSE + ("none",):
-        raise InputError(f"{name} is true or false, not {text!r}", where=variables.where(name))
+        raise InputError(
+            f"{name} is true or false, not {variables.shown(name)}", where=variables.where(name)
+        )
     method = _text(variables, ("ansible_become_method",)) or "sudo"
     if text in _TRUE and method.removeprefix("ansible.builtin.") != "sudo":
         raise InputError(

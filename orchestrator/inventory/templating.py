@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os.path
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, Undefined
@@ -24,14 +23,21 @@ def _concatenate(values: Iterable[Any]) -> Any:
 
     Unlike Jinja's own native types, text is never read as a literal: "007" stays text.
     """
-    head = list(islice(iter(values), 2))
-    if not head:
-        return ""
-    if len(head) == 1:
-        if isinstance(head[0], Undefined):
-            str(head[0])  # a strict undefined value raises here
-        return head[0]
-    return "".join(str(value) for value in [*head, *values])
+    parts = list(values)
+    if len(parts) == 1:
+        return _defined(parts[0])
+    return "".join(str(value) for value in parts)
+
+
+def _defined(value: Any) -> Any:
+    """`value`, with what it yields as a list. Raises UndefinedError for an undefined part."""
+    if isinstance(value, Undefined):
+        str(value)  # raises
+    if isinstance(value, Mapping):
+        return {key: _defined(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | range | Iterator):
+        return [_defined(part) for part in value]
+    return value
 
 
 class _VariableContext(Context):

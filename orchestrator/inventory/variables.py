@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from orchestrator.documents import Key, VaultText
+from orchestrator.documents import Key, UntemplatedText, VaultText
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.inventory.layers import Layer, Variable, merge_keys
 from orchestrator.inventory.lookups import Lookups, MissingValue
@@ -32,6 +32,9 @@ def is_template(text: str) -> bool:
 
 class Surroundings(Protocol):
     """What a template can ask for beyond its own host's variables."""
+
+    @property
+    def all_hosts(self) -> Mapping[str, object]: ...
 
     def magic(self, host: str) -> Mapping[str, Callable[[], Any]]: ...
 
@@ -113,6 +116,12 @@ class HostVariables(Mapping[str, Any]):
 
         return Secret(fetch)
 
+    def shown(self, name: str) -> str:
+        """A variable's value as it may stand in a message."""
+        reading = _Reading()
+        value = _plain(self.resolve(name).value, reading)
+        return REDACTED if reading.secret else repr(value)
+
     def plain(self, name: str) -> Any:
         """A variable's value with nothing concealed: for what the command line of ssh needs."""
         return _plain(self.resolve(name).value, _Reading())
@@ -181,7 +190,7 @@ class HostVariables(Mapping[str, Any]):
             ]
             return [item[0] for item in items], any(item[1] for item in items)
         looked_up = False
-        if isinstance(value, str) and is_template(value):
+        if isinstance(value, str) and not isinstance(value, UntemplatedText) and is_template(value):
             value, reading = self._render(value, layer, keys, secret, chain)
             secret, looked_up = secret or reading.secret, reading.looked_up
         return (conceal(value) if secret else value), looked_up
@@ -263,7 +272,7 @@ class HostVariables(Mapping[str, Any]):
         return self.surroundings.magic(self.host)[name]()
 
 
-class _HostVars:
+class _HostVars(Mapping[str, Any]):
     """`hostvars['node01'].name` in a template."""
 
     def __init__(
@@ -271,14 +280,26 @@ class _HostVars:
     ) -> None:
         self._variables, self._reading, self._chain = variables, reading, chain
 
-    def __getitem__(self, host: str) -> _OneHostVars:
+    def __getitem__(self, host: str) -> Any:
         variables = self._variables.surroundings.host_variables(host)
         return _OneHostVars(variables, self._reading, self._chain)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables.surroundings.all_hosts)
+
+    def __len__(self) -> int:
+        return len(self._variables.surroundings.all_hosts)
 
 
 class _OneHostVars(_HostVars):
     def __getitem__(self, name: str) -> Any:
         return self._variables._ask(name, self._reading, self._chain)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
 
 
 class LazyEnvironment(Mapping[str, str | Secret]):

@@ -9,7 +9,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.host import Host
-from orchestrator.inventory.load import Inventory
+from orchestrator.inventory.inventory import Inventory
 from orchestrator.planning.environment import node_environment
 from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.planning.launch_spec import LaunchSpec
@@ -72,8 +72,9 @@ def _launch_spec(
     name = deployment.deployment_name()
     container_name = f"orc-{name}-r{node.replica}-n{node.rank}"
     argv = recipe.argv(node.parallel)
-    if node.port not in (None, DEFAULT_PORT) and "--port" not in argv:
-        argv += ["--port", str(node.port)]
+    port = node.port or head.port  # a follower's arguments are its head's, though it serves none
+    if port not in (None, DEFAULT_PORT) and "--port" not in argv:
+        argv += ["--port", str(port)]
     env = node_environment(node, head, layout, recipe.env, host.settings, deployment)
     if recipe.hardware.brand == "AMD" and len(node.gpus) < recipe.hardware.gpu_count:
         env.setdefault("HIP_VISIBLE_DEVICES", ",".join(map(str, node.gpus)))

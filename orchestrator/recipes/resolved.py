@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.recipes.taxonomy import KvStoreFile
+
 
 @dataclass(frozen=True, slots=True)
 class HardwareProfile:
@@ -16,6 +18,8 @@ class HardwareProfile:
     gpu_count: int
     vram_gb: float
     display_name: str = ""
+    scalable: bool = True  # whether hosts of this kind can be joined to serve one model
+    restricted: bool = False  # meant only for recipes that name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +29,17 @@ class Strategy:
     name: str
     deploy_type: str  # single_node, multi_node, pd_cluster, kv_store_lb
     display_name: str = ""
-    parallelism: str | None = None
+    parallelism: str | None = None  # tp_pp, tp_dp, or None: what parallel_flag says
+    parallel_flag: str = "--tensor-parallel-size"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """Sizes of a model that decide how it can be split. None: not known."""
+    """Sizes of a model that decide how it can be split. None: not known.
+
+    `kv_heads` is 1 for multi-head latent attention. `quantization_block` is the block of
+    block-wise FP8 weights.
+    """
 
     layers: int | None = None
     attention_heads: int | None = None
@@ -52,13 +61,54 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandParts:
+    """Arguments and environment of one kind of process, without what the topology decides.
+
+    `arguments` hold no parallel or rank flag: what a layer fixed of those is in
+    `fixed_parallel` (flag -> value, "" for a flag alone, "false" for its --no- form), a hard
+    constraint for the topology, whose own flags go in at `parallel_position`. `env` may hold
+    the public placeholders ($IFACE_NAME, $HEAD_IP, $PREFILL_NODE_1, $DECODE_NODE_1,
+    $MOONCAKE_CONFIG_PATH), which the plan fills in for each node.
+    """
+
+    arguments: tuple[Argument, ...] = ()
+    parallel_position: int = 0
+    fixed_parallel: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPool:
+    """One pool of prefill/decode.
+
+    `tensor` is what the recipe sets for ranks of a data-parallel pool; None is vLLM's own 1.
+    """
+
+    role: str  # prefill, decode
+    nodes: int
+    parallelism: str  # tp, tep, dep
+    tensor: int | None
+    parts: CommandParts
+
+
+@dataclass(frozen=True, slots=True)
+class CompanionProcess:
+    """A process that has to run beside `vllm serve` on the same host."""
+
+    label: str
+    description: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResolvedRecipe:
     """A recipe for one hardware, variant and strategy.
 
-    `arguments` hold no parallel or rank flag: what a layer fixed of those is in
-    `fixed_parallel` (flag -> value), a hard constraint for the topology, whose own flags go in
-    at `parallel_position`. `env` may hold the public placeholders ($IFACE_NAME, $HEAD_IP),
-    which the plan fills in for each node.
+    `arguments`, `parallel_position`, `fixed_parallel` and `env` are as in `CommandParts`; under
+    pd_cluster they are empty and `pools` hold them. --enable-expert-parallel is an ordinary
+    argument. `fitted_tensor` is the tensor size that the recipe recommends under single_node_tp
+    (the variant's, the strategy override's, or fitted to memory). A variable of the user's that
+    is a Secret is not in `env`: the plan takes it from the deployment.
     """
 
     recipe: str
@@ -79,14 +129,51 @@ class ResolvedRecipe:
     min_vllm_version: str | None = None
     vram_minimum_gb: float | None = None
     notes: tuple[str, ...] = ()
+    minimum_gpus: int = 0
+    precision: str | None = None
+    pools: Mapping[str, ResolvedPool] = field(default_factory=dict)
+    kv_offload: str | None = None
+    kv_store: KvStoreFile | None = None
+    companions: tuple[CompanionProcess, ...] = ()
+    router_policy: str | None = None
 
-    def argv(self, parallel: Sequence[str]) -> list[str]:
+    @property
+    def parts(self) -> CommandParts:
+        """The arguments and environment of every process, where there are no pools."""
+        return CommandParts(self.arguments, self.parallel_position, self.fixed_parallel, self.env)
+
+    @property
+    def expert_parallel(self) -> bool:
+        """Whether an argument says --enable-expert-parallel."""
+        return self.has("--enable-expert-parallel")
+
+    def has(self, flag: str) -> bool:
+        """Whether `flag` (long form) is among the arguments, and not in its --no- form."""
+        found = self._argument(flag)
+        return found is not None and not found.tokens[0].startswith("--no-")
+
+    def value(self, flag: str) -> str | None:
+        """The value of `flag` (long form) among the arguments; None when it is not there."""
+        found = self._argument(flag)
+        if found is None:
+            return None
+        _, equals, value = found.tokens[0].partition("=")
+        return value if equals else " ".join(found.tokens[1:])
+
+    def _argument(self, flag: str) -> Argument | None:
+        return next((item for item in self.arguments if item.flag == flag), None)
+
+    def argv(self, parallel: Sequence[str] = ()) -> list[str]:
         """`vllm serve MODEL ...` with `parallel` (flags and values) at their place."""
+        return self.pool_argv(self.parts, parallel)
+
+    def pool_argv(self, parts: CommandParts, parallel: Sequence[str] = ()) -> list[str]:
+        """`argv` for the arguments of one pool (`pools[role].parts`)."""
         words = ["vllm", "serve", self.model]
-        for position, argument in enumerate(self.arguments):
-            if position == self.parallel_position:
+        for position, argument in enumerate(parts.arguments):
+            if position == parts.parallel_position:
                 words += parallel
             words += argument.tokens
-        if self.parallel_position >= len(self.arguments):
+        if parts.parallel_position >= len(parts.arguments):
             words += parallel
         return words

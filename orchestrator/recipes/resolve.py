@@ -1,0 +1,157 @@
+"""From a checked selection to arguments, environment and image: the layers laid together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from orchestrator.deployment import ArgumentValue, Deployment
+from orchestrator.recipes.arguments import (
+    PARALLEL_FLAGS,
+    deduplicate,
+    from_mapping,
+    parse,
+    value_of,
+    without,
+)
+from orchestrator.recipes.image import device_flags, image
+from orchestrator.recipes.layers import PARALLEL, Layer, layers
+from orchestrator.recipes.recommend import minimum_gpus, recommended_tensor_size, variant_memory
+from orchestrator.recipes.resolved import (
+    Argument,
+    CommandParts,
+    CompanionProcess,
+    ModelShape,
+    ResolvedPool,
+    ResolvedRecipe,
+    Strategy,
+)
+from orchestrator.recipes.selection import Selection
+from orchestrator.recipes.shape import local_shape, overlay
+from orchestrator.secret import Secret
+
+USER = "your args"
+
+
+def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
+    """Everything that the layers and the user's own settings come to. Raises InputError."""
+    recipe, variant, strategy = selection.recipe, selection.variant, selection.strategy
+    model = variant.model_id or recipe.model.model_id
+    pools = {
+        pool.role: ResolvedPool(
+            role=pool.role,
+            nodes=pool.nodes,
+            parallelism=pool.parallelism,
+            tensor=pool.tensor,
+            parts=_parts(layers(selection, pool), deployment),
+        )
+        for pool in selection.pools
+    }
+    parts = CommandParts() if pools else _parts(layers(selection), deployment)
+    return ResolvedRecipe(
+        recipe=selection.name,
+        model=model,
+        variant=selection.variant_name,
+        hardware=selection.hardware,
+        strategy=Strategy(
+            name=strategy.name,
+            deploy_type=strategy.deploy_type,
+            display_name=strategy.display_name,
+            parallelism=strategy.parallelism,
+            parallel_flag=strategy.parallel_flag,
+        ),
+        features=tuple(str(feature) for feature in selection.features),
+        image=deployment.image or image(recipe, variant, selection.hardware),
+        arguments=parts.arguments,
+        parallel_position=parts.parallel_position,
+        fixed_parallel=parts.fixed_parallel,
+        env=parts.env,
+        docker_flags=device_flags(selection.hardware),
+        shape=_shape(selection, model),
+        mixture_of_experts=recipe.model.architecture == "moe",
+        min_vllm_version=variant.min_vllm_version or recipe.model.min_vllm_version,
+        vram_minimum_gb=variant_memory(variant, selection.hardware),
+        notes=selection.notes,
+        fitted_tensor=recommended_tensor_size(recipe, variant, strategy.name, selection.hardware),
+        minimum_gpus=minimum_gpus(recipe, strategy.name, selection.hardware),
+        precision=variant.precision,
+        pools=pools,
+        kv_offload=selection.kv_offload,
+        kv_store=selection.kv_store,
+        companions=tuple(_companions(selection)),
+        router_policy=_router_policy(selection),
+    )
+
+
+def _parts(stack: list[Layer], deployment: Deployment) -> CommandParts:
+    kept, _, before = lay_arguments(stack, deployment.args)
+    fixed = {item.flag: value_of(item) for item in kept if item.flag in PARALLEL_FLAGS}
+    arguments = [item for item in kept if item.flag not in PARALLEL_FLAGS]
+    position = sum(1 for item in arguments if item.layer in before)
+    env = {name: value for name, (value, _) in lay_environment(stack, deployment.env).items()}
+    return CommandParts(tuple(arguments), position, fixed, env)
+
+
+def lay_arguments(
+    stack: Iterable[Layer], user: Mapping[str, ArgumentValue]
+) -> tuple[list[Argument], list[Argument], set[str]]:
+    """The arguments that stay, those that a later one overrode, and the layers before the
+    parallel flags."""
+    given: list[Argument] = []
+    before: set[str] = set()
+    for layer in stack:
+        if layer.name == PARALLEL:
+            before = {item.layer for item in given}
+        given += parse(layer.arguments, layer.name)
+    mine, replaced = from_mapping(user, USER)
+    given, removed = without(given, replaced)
+    kept, dropped = deduplicate([*given, *mine])
+    return kept, removed + dropped, before
+
+
+def lay_environment(
+    stack: Iterable[Layer], user: Mapping[str, str | Secret]
+) -> dict[str, tuple[str, str]]:
+    """The variables, each with its value and the layer that gave it.
+
+    A secret of the user's takes its variable out: the plan adds the value itself.
+    """
+    env: dict[str, tuple[str, str]] = {}
+    for layer in stack:
+        for name, value in layer.env.items():
+            env[name] = (value, layer.name)
+        for name in layer.removes:
+            env.pop(name, None)
+    for name, given in user.items():
+        env.pop(name, None)
+        if not isinstance(given, Secret):
+            env[name] = (given, "your env")
+    return env
+
+
+def _shape(selection: Selection, model: str) -> ModelShape:
+    """The variant's own shape, the model's, and what a local config.json adds to them."""
+    shape = ModelShape()
+    for declared in (selection.variant.shape, selection.recipe.model.shape):
+        if declared:
+            shape = overlay(shape, ModelShape(**declared.model_dump()))
+    return overlay(shape, local_shape(model))
+
+
+def _companions(selection: Selection) -> list[CompanionProcess]:
+    found = [
+        (chosen.name, selection.recipe.features[chosen.name].companion)
+        for chosen in selection.features
+    ]
+    if selection.kv_option:
+        found.append((selection.kv_offload or "", selection.kv_option.companion))
+    return [
+        CompanionProcess(companion.label or name, companion.description, companion.command.rstrip())
+        for name, companion in found
+        if companion and selection.kv_store is None
+    ]
+
+
+def _router_policy(selection: Selection) -> str | None:
+    store = selection.kv_store
+    router = (store.router if store else None) or selection.strategy.router
+    return router.policy if router else None

@@ -1,0 +1,441 @@
+"""The public recipe schema (recipes.vllm.ai): one model file, `models/<org>/<repo>.yaml`.
+
+Every key that the public catalogs use has its place here, and no other key is accepted, since
+a key that is silently dropped is a launch that is subtly wrong. `model.shape` and a feature's
+`excludes` are this project's own additions.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from orchestrator.deployment import environment_text
+from orchestrator.secret import Secret
+
+
+def _words(value: Any) -> Any:
+    """A list of arguments, its numbers as text; empty words are dropped as the site does."""
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise ValueError("arguments are a list of words, such as ['--max-num-seqs', '512']")
+    words: list[str] = []
+    for word in value:
+        if isinstance(word, bool) or not isinstance(word, str | int | float):
+            raise ValueError(f"an argument is a word or a number, not {word!r}; quote it")
+        if str(word):
+            words += _split_flag(str(word))
+    return tuple(words)
+
+
+def _split_flag(word: str) -> list[str]:
+    """`--max-model-len auto` written as one word is a flag and its value."""
+    flag, space, value = word.partition(" ")
+    if flag.startswith("--") and space and "{" not in flag and "=" not in flag:
+        return [flag, value.strip()]
+    return [word]
+
+
+def _environment(value: Any) -> Any:
+    """An environment, numbers as text (YAML reads `1` as a number)."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("an environment is a mapping of names to values")
+    texts = {str(name): environment_text(item) for name, item in value.items()}
+    return {name: str(text) if isinstance(text, Secret) else text for name, text in texts.items()}
+
+
+def _mapping(value: Any) -> Any:
+    return {} if value is None else value
+
+
+Arguments = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Environment = Annotated[dict[str, str], BeforeValidator(_environment)]
+Support = Literal["verified", "supported", "unsupported"]
+Architecture = Literal["dense", "moe"]
+PoolMode = Literal["tp", "tep", "dep"]
+
+
+class Part(BaseModel):
+    """A part of a recipe: frozen, and no key that is not in the schema."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class Platform(Part):
+    id: str
+    blurb: str = ""
+    script: str | None = None
+    install: str | None = None
+
+
+class Meta(Part):
+    title: str
+    provider: str = ""
+    slug: str | None = None
+    description: str = ""
+    date_added: date | None = None
+    date_updated: date | None = None
+    difficulty: str | None = None
+    tasks: tuple[str, ...] = ()
+    performance_headline: str | None = None
+    related_recipes: tuple[str, ...] = ()
+    hardware: Annotated[dict[str, Support], BeforeValidator(_mapping)] = Field(default_factory=dict)
+    default_hardware: str | None = None
+    default_variant: str | dict[str, str] | None = None
+    platforms: tuple[Platform, ...] = ()
+
+
+class Install(Part):
+    """How to install with pip or docker; `false` says that this way does not exist."""
+
+    class Way(Part):
+        command: str | None = None
+        note: str | None = None
+
+    pip: Way | bool | None = None
+    docker: Way | bool | None = None
+
+
+class CudaImages(Part):
+    """Images by CUDA version; the site's default is the newer one."""
+
+    cu129: str | None = None
+    cu130: str | None = None
+
+    @property
+    def preferred(self) -> str | None:
+        return self.cu130 or self.cu129
+
+
+class BrandImages(Part):
+    nvidia: str | CudaImages | None = None
+    amd: str | None = None
+    tpu: str | None = None
+    intel: str | None = None
+
+
+DockerImage = str | CudaImages | BrandImages
+
+
+class Shape(Part):
+    """Sizes of the model that decide how it can be split (this project's own key)."""
+
+    layers: int | None = Field(default=None, ge=1)
+    attention_heads: int | None = Field(default=None, ge=1)
+    kv_heads: int | None = Field(default=None, ge=1)
+    hidden_size: int | None = Field(default=None, ge=1)
+    head_dim: int | None = Field(default=None, ge=1)
+    experts: int | None = Field(default=None, ge=1)
+    moe_intermediate_size: int | None = Field(default=None, ge=1)
+    quantization_block: int | None = Field(default=None, ge=1)
+
+
+class SmgGrpc(Part):
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+
+
+class Model(Part):
+    model_id: str
+    architecture: Architecture = "dense"
+    min_vllm_version: str | None = None
+    docker_image: DockerImage | None = None
+    nightly_required: bool = False
+    install: Install | None = None
+    parameter_count: str | None = None
+    active_parameters: str | None = None
+    context_length: int | None = None
+    supports_dcp: bool = False
+    flashinfer_autotune: bool = False
+    default_frontend: str | None = None
+    rust_frontend: str | None = None
+    smg_grpc: SmgGrpc | None = None
+    base_args: Arguments = ()
+    base_env: Environment = Field(default_factory=dict)
+    shape: Shape | None = None
+
+
+class FeatureOverride(Part):
+    """Replaces a feature's or a mode's arguments (or environment) on one kind of hardware."""
+
+    args: Arguments | None = None
+    env: Environment | None = None
+
+
+class Mode(Part):
+    label: str | None = None
+    description: str = ""
+    args: Arguments = ()
+    env: Environment = Field(default_factory=dict)
+    hardware: dict[str, Support] = Field(default_factory=dict)
+    hardware_overrides: dict[str, FeatureOverride] = Field(default_factory=dict)
+    variants: tuple[str, ...] = ()
+
+
+class Companion(Part):
+    """A process that has to run beside `vllm serve`."""
+
+    label: str = ""
+    description: str = ""
+    command: str
+
+
+class Feature(Part):
+    label: str | None = None
+    description: str = ""
+    args: Arguments = ()
+    env: Environment = Field(default_factory=dict)
+    modes: dict[str, Mode] = Field(default_factory=dict)
+    default_mode: str | None = None
+    hardware: dict[str, Support] = Field(default_factory=dict)
+    hardware_overrides: dict[str, FeatureOverride] = Field(default_factory=dict)
+    strategies: tuple[str, ...] = ()
+    companion: Companion | None = None
+    excludes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _args_or_modes(self) -> Feature:
+        if self.modes and self.args:
+            raise ValueError(
+                "a feature has either args or modes: with modes, each mode brings its own args"
+            )
+        if self.default_mode and self.default_mode not in self.modes:
+            raise ValueError(
+                f"default_mode {self.default_mode!r} is not one of its modes: "
+                + (", ".join(self.modes) or "it has none")
+            )
+        return self
+
+
+class HardwareOverride(Part):
+    """What a recipe or a strategy override adds on one generation, brand or exact hardware."""
+
+    extra_args: Arguments = ()
+    extra_env: Environment = Field(default_factory=dict)
+    install_note: str | None = None
+
+
+class VariantHardwareOverride(HardwareOverride):
+    docker_image: str | None = None
+    docker_serve_command: str | None = None
+    install: Install | None = None
+    vram_minimum_gb: float | None = None
+
+
+TensorSize = int | dict[str, int]
+
+
+class PrecisionHardware(Part):
+    brand: str | None = None
+    generation: str | None = None
+
+
+class Variant(Part):
+    model_id: str | None = None
+    precision: str | None = None
+    label: str | None = None
+    description: str = ""
+    vram_minimum_gb: float | None = None
+    min_vllm_version: str | None = None
+    nightly_required: bool = False
+    tp: TensorSize | None = None
+    extra_args: Arguments = ()
+    extra_env: Environment = Field(default_factory=dict)
+    hardware_overrides: dict[str, VariantHardwareOverride] = Field(default_factory=dict)
+    docker_image: DockerImage | None = None
+    default_modes: dict[str, str] = Field(default_factory=dict)
+    supported_hardware: tuple[str, ...] = ()
+    precision_hardware: PrecisionHardware | None = None
+    shape: Shape | None = None
+
+
+class Pool(Part):
+    """A recipe's settings for one pool of prefill/decode."""
+
+    nodes: int | dict[str, int] | None = None
+    parallelism: PoolMode | dict[str, PoolMode] | None = None
+    tp: int | None = None
+    parallel_flag: str | None = None
+    extra_args: Arguments = ()
+    vllm_args: Arguments = ()
+    env: Environment = Field(default_factory=dict)
+    hardware_overrides: dict[str, HardwareOverride] = Field(default_factory=dict)
+
+
+class PoolRouter(Part):
+    intra_node_data_parallel_size: int | None = None
+
+
+class StrategyOverride(Part):
+    tp: TensorSize | None = None
+    extra_args: Arguments = ()
+    vllm_args: Arguments = ()
+    extra_env: Environment = Field(default_factory=dict)
+    env: Environment = Field(default_factory=dict)
+    hardware_overrides: dict[str, HardwareOverride] = Field(default_factory=dict)
+    prefill: Pool | None = None
+    decode: Pool | None = None
+    pool_modes: tuple[PoolMode, ...] = ()
+    router: PoolRouter | None = None
+
+    def pool(self, role: str) -> Pool | None:
+        return {"prefill": self.prefill, "decode": self.decode}.get(role)
+
+
+class Dependency(Part):
+    note: str = ""
+    command: str
+    brand: str | None = None
+    optional: bool = False
+    install_modes: tuple[str, ...] = ()
+
+
+class HardwareNote(Part):
+    class Link(Part):
+        label: str
+        href: str
+
+    title: str
+    body: str = ""
+    link: Link | None = None
+
+
+class OmniOption(Part):
+    id: str
+    label: str = ""
+
+
+class OmniAxis(Part):
+    id: str
+    label: str = ""
+    options: tuple[OmniOption, ...] = ()
+
+
+class OmniTask(Part):
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        """A task may be written as its name alone."""
+        return {"id": value} if isinstance(value, str) else value
+
+    id: str
+    key: str | None = None
+    label: str | None = None
+    description: str = ""
+    axes: dict[str, str] = Field(default_factory=dict)
+    curl: str | None = None
+    endpoint: str | None = None
+    extra_args: Arguments = ()
+    model_id: str | None = None
+    vram_minimum_gb: float | None = None
+
+
+class Omni(Part):
+    """How vLLM-Omni serves this model: tasks, each with its own checkpoint or arguments."""
+
+    port: int | None = None
+    serve_binary: str | None = None
+    task_label: str | None = None
+    task_hint: str | None = None
+    variant_label: str | None = None
+    variant_hint: str | None = None
+    task_axes: tuple[OmniAxis, ...] = ()
+    tasks: tuple[OmniTask, ...] = ()
+
+
+class PresetSource(Part):
+    label: str
+    href: str
+    key: str | None = None
+    revision: str | None = None
+
+
+class PresetSelect(Part):
+    frontend: str | None = None
+    features: dict[str, bool | str] = Field(default_factory=dict)
+    kv_offload: str | None = None
+    nodes: int | None = None
+    pd_router: str | None = None
+
+
+class PresetRole(Part):
+    nodes: int | None = None
+    parallelism: PoolMode | None = None
+    tp: int | None = None
+    args: Arguments = ()
+    env: Environment = Field(default_factory=dict)
+
+
+class PresetPoint(Part):
+    """One point of a preset: what it adds for one concurrency."""
+
+    label: str = ""
+    description: str = ""
+    concurrency: int | None = None
+    default: bool = False
+    tp: int | None = None
+    args: Arguments = ()
+    env: Environment = Field(default_factory=dict)
+    json_args: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    remove_args: tuple[str, ...] = ()
+    select: PresetSelect | None = None
+    roles: dict[Literal["prefill", "decode"], PresetRole] = Field(default_factory=dict)
+
+
+class Preset(Part):
+    """A configuration measured by somebody, for one hardware and strategy."""
+
+    label: str
+    hardware: str
+    strategy: str
+    description: str = ""
+    variants: tuple[str, ...] = ()
+    workload: str | None = None
+    default: bool = False
+    source: PresetSource | None = None
+    image: str | dict[str, str] | None = None
+    runbook: str | None = None
+    tp: int | None = None
+    select: PresetSelect | None = None
+    args: Arguments = ()
+    env: Environment = Field(default_factory=dict)
+    json_args: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    remove_args: tuple[str, ...] = ()
+    points: dict[str, PresetPoint] = Field(default_factory=dict)
+    roles: dict[Literal["prefill", "decode"], PresetRole] = Field(default_factory=dict)
+
+
+MinimumGpus = int | dict[str, int | dict[str, int]]
+
+
+class Recipe(Part):
+    """One model file: what to serve, and what to add for each variant, strategy and hardware."""
+
+    meta: Meta
+    model: Model
+    variants: dict[str, Variant] = Field(min_length=1)
+    features: Annotated[dict[str, Feature], BeforeValidator(_mapping)] = Field(default_factory=dict)
+    opt_in_features: tuple[str, ...] = ()
+    hardware_opt_in_features: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    compatible_strategies: tuple[str, ...] = ()
+    default_strategy: str | None = None
+    strategy_overrides: Annotated[dict[str, StrategyOverride], BeforeValidator(_mapping)] = Field(
+        default_factory=dict
+    )
+    strategy_hardware: dict[str, dict[str, Support]] = Field(default_factory=dict)
+    strategy_min_gpus: MinimumGpus | None = None
+    hardware_overrides: Annotated[dict[str, HardwareOverride], BeforeValidator(_mapping)] = Field(
+        default_factory=dict
+    )
+    hardware_notes: dict[str, HardwareNote] = Field(default_factory=dict)
+    kv_offload_support: dict[str, Support] = Field(default_factory=dict)
+    kv_cache_strategy_hardware: dict[str, dict[str, Support]] = Field(default_factory=dict)
+    dependencies: tuple[Dependency, ...] = ()
+    omni: Omni | None = None
+    presets: dict[str, Preset] = Field(default_factory=dict)
+    guide: str = ""

@@ -1,0 +1,108 @@
+"""`orc plan` as a person and as a program calls it: output, statuses, one message per fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import run
+from tests.planning.builders import RACK
+
+
+@pytest.fixture
+def rack(tmp_path: Path) -> str:
+    path = tmp_path / "rack.yml"
+    path.write_text(RACK)
+    return str(path)
+
+
+KIMI = ["--recipe", "moonshotai/Kimi-K2.6", "--strategy", "multi_node_tp_pp"]
+
+
+def test_the_table_and_both_commands_are_printed(
+    rack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "-i", rack, *KIMI, "--nodes", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "node01  0        0     head    0-7   10.1.0.11  0-30" in out
+    assert "node02  0        1     worker  0-7   10.1.0.12  31-60" in out
+    assert out.count("docker run \\") == 2
+    assert "tensor 8, pipeline 2" in out
+
+
+def test_json_is_one_document_on_stdout_and_nothing_else(
+    rack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "-i", rack, *KIMI, "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert captured.err == ""
+    assert document["parallel"] == {"tensor": 8, "pipeline": 2, "data": 1}
+    assert document["nodes"][1]["command"][0:2] == ["docker", "run"]
+
+
+def test_set_reaches_any_field_and_keeps_dashes(
+    rack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = ["--set", "args.max-model-len=131072", "--set", "health.timeout=2h"]
+    sets += ["--set", "env.NCCL_DEBUG=INFO", "--set", "parallel.tensor=4"]
+    assert run(["plan", "-i", rack, *KIMI, *sets, "--json"]) == 0
+    node = json.loads(capsys.readouterr().out)["nodes"][0]
+    argv = node["argv"]
+    assert argv[argv.index("--max-model-len") + 1] == "131072"
+    assert argv[argv.index("--pipeline-parallel-size") + 1] == "4"
+    assert node["env"]["NCCL_DEBUG"] == "INFO"
+    assert node["env"]["VLLM_ENGINE_READY_TIMEOUT_S"] == "7200"
+
+
+def test_a_deployment_file_is_read_and_flags_override_it(
+    rack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kimi.yml"
+    file.write_text(
+        "deployment:\n  name: kimi\n  recipe: moonshotai/Kimi-K2.6\n  strategy: multi_node_tp\n"
+    )
+    assert run(["plan", "-i", rack, "-d", str(file), "--strategy", "multi_node_tp_pp"]) == 0
+    assert "orc-kimi-r0-n1" in capsys.readouterr().out
+
+
+FAULTS: list[tuple[str, list[str], int, str]] = [
+    ("no such inventory", ["plan", "-i", "none.yml", *KIMI], 1, "none.yml: no such inventory"),
+    ("no recipe", ["plan", "-i", "RACK"], 1, "no recipe was given"),
+    ("unknown recipe", ["plan", "-i", "RACK", "--recipe", "moonshotai/Kimi-K2.5"], 1, "Kimi-K2.6"),
+    ("unknown strategy", ["plan", "-i", "RACK", *KIMI, "-s", "multi_node_pp"], 1, "multi_node_"),
+    ("unknown host", ["plan", "-i", "RACK", *KIMI, "--limit", "node03"], 1, "node03"),
+    ("empty selection", ["plan", "-i", "RACK", *KIMI, "--limit", "node01,!node01"], 1, "host"),
+    ("bad --set", ["plan", "-i", "RACK", *KIMI, "--set", "args"], 1, "KEY=VALUE"),
+    ("unknown field", ["plan", "-i", "RACK", *KIMI, "--set", "nods=2"], 1, "did you mean 'nodes'"),
+    ("wrong type", ["plan", "-i", "RACK", *KIMI, "--set", "nodes=two"], 1, "nodes"),
+    ("replicas", ["plan", "-i", "RACK", *KIMI, "--replicas", "many"], 1, "number or max"),
+    ("unknown flag", ["plan", "--nonsense"], 3, "--nonsense"),
+    ("unknown command", ["plam"], 3, "plam"),
+    ("not a number", ["plan", "-i", "RACK", *KIMI, "--nodes", "two"], 3, "--nodes"),
+    ("no inventory", ["plan", *KIMI], 3, "--inventory"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"), [pytest.param(*f[1:], id=f[0]) for f in FAULTS]
+)
+def test_every_fault_is_one_message_a_status_and_no_traceback(
+    rack: str,
+    arguments: list[str],
+    status: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([rack if word == "RACK" else word for word in arguments]) == status
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_double_verbose_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["plan", "-i", "none.yml", "-vv", *KIMI])
+    assert "Traceback" in capsys.readouterr().err

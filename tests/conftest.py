@@ -1,0 +1,87 @@
+"""Fixtures: a fleet of hosts for the session, and hosts behind jump hosts.
+
+`ORC_FLEET=ID` takes the fleet that `python -m tests.fleet up` made instead of making one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.fleet import Fleet
+from tests.fleet.debian import why_not
+
+MAKERS = {"fleet", "fleet_of", "jump_chain", "no_fleet"}
+FIRST = "no_fleet"
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m "not fleet"` takes its choice
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever uses a fleet is marked so, and waiting for one does not count as the test's time."""
+    for item in items:
+        if MAKERS & set(_fixtures(item)):
+            item.add_marker("fleet")
+            own = item.get_closest_marker("timeout")
+            seconds = own.args[0] if own and own.args else 300
+            item.add_marker(pytest.mark.timeout(seconds, func_only=True), append=False)
+    # Tests of making fleets come before the session's own is up, since there is one at a time.
+    items.sort(key=lambda item: FIRST not in _fixtures(item))
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    names: list[str] = getattr(item, "fixturenames", [])
+    return names
+
+
+@pytest.fixture(scope="session")
+def fleet_machine() -> None:
+    """A machine that a fleet can be made on; else the test is skipped, and under CI it fails."""
+    if reason := why_not():
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(f"under CI a fleet must be had, but {reason}")
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def no_fleet(fleet_machine: None) -> None:
+    """For tests that make fleets in processes of their own."""
+    if "ORC_FLEET" in os.environ:
+        pytest.skip("ORC_FLEET names a fleet that is up, and there can be one at a time")
+
+
+@pytest.fixture(scope="session")
+def fleet_of(fleet_machine: None) -> Iterator[Callable[[int], Fleet]]:
+    """`fleet_of(4)`: a fleet of that many hosts, the same one for the whole session."""
+    made: dict[int, Fleet] = {}
+
+    def of(hosts: int) -> Fleet:
+        if attached := os.environ.get("ORC_FLEET"):
+            fleet = Fleet.attach(attached)
+            if len(fleet.hosts) != hosts:
+                pytest.skip(f"fleet {attached} has {len(fleet.hosts)} hosts, not {hosts}")
+            return fleet
+        if hosts not in made:
+            made[hosts] = Fleet.up(hosts)
+        return made[hosts]
+
+    yield of
+    for fleet in made.values():
+        fleet.down()
+
+
+@pytest.fixture(scope="session")
+def fleet(fleet_of: Callable[[int], Fleet]) -> Fleet:
+    """Two hosts with docker, a registry, an image and real vLLM. Clean up with `fleet.clear()`."""
+    return fleet_of(2)
+
+
+@pytest.fixture(scope="session")
+def jump_chain(fleet_machine: None) -> Iterator[Fleet]:
+    """jump1, jump2 and target, with sshd only, each reachable only through the one before it."""
+    if "ORC_FLEET" in os.environ:
+        pytest.skip("ORC_FLEET names a fleet that is up, and there can be one at a time")
+    chain = Fleet.jump_chain()
+    yield chain
+    chain.down()
