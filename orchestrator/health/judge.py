@@ -62,33 +62,37 @@ class Verdict:
 def judge(
     ranks: Sequence[RankKey],
     looks: Mapping[str, HostLook],
-    endpoint: EndpointLook | None,
+    endpoints: Sequence[EndpointLook | None],
     *,
     started: float,
     restarts: Mapping[str, int] | None = None,
 ) -> Verdict:
     """Judge one replica.
 
-    Healthy: every rank's container was seen running after the endpoint's completion came.
-    Failed: any rank ended, whatever its exit status (an engine that dies can exit 0), or an
-    endpoint that waiting cannot mend. A host that cannot be reached is no dead rank.
+    Healthy: every rank's container was seen running after the completion of every endpoint
+    came. Failed: any rank ended, whatever its exit status (an engine that dies can exit 0), or
+    an endpoint that waiting cannot mend. A host that cannot be reached is no dead rank.
 
+    `endpoints` are the replica's (several under data parallel), None where not looked at yet;
     `started` is the (monotonic) time after which a look counts; `restarts` the restart count
     per container name at that time.
     """
     problems, unknown, unreachable = _ranks(ranks, looks, started, restarts or {})
     if problems:
         return Verdict("failed", _summary(problems), tuple(problems), unreachable)
-    fatal = endpoint and _fatal(endpoint)
+    looked = [endpoint for endpoint in endpoints if endpoint is not None]
+    fatal = next(filter(None, map(_fatal, looked)), None)
     if fatal:
         return Verdict("failed", fatal, unreachable=unreachable)
     if unknown:
         return Verdict("waiting", _waiting_for(unknown), unreachable=unreachable)
-    if endpoint is None:
+    if len(looked) < len(endpoints):
         return Verdict("waiting", "the containers run; the endpoint was not looked at yet")
-    if not endpoint.check.healthy:
-        return Verdict("waiting", endpoint.check.detail)
-    if any(looks[rank.host].began < endpoint.ended for rank in ranks):
+    for endpoint in looked:
+        if not endpoint.check.healthy:
+            return Verdict("waiting", endpoint.check.detail)
+    completed = max((endpoint.ended for endpoint in looked), default=started)
+    if any(looks[rank.host].began < completed for rank in ranks):
         return Verdict("waiting", "a completion came; looking at every rank once more")
     return Verdict("healthy")
 

@@ -33,11 +33,11 @@ Connect = Callable[[str], Connection]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One replica: its ranks, of which the first is the head, and its endpoint."""
+    """One replica: its ranks, of which the first is the head, and its endpoints."""
 
     replica: int
     ranks: tuple[RankKey, ...]
-    target: Target | None
+    targets: tuple[Target, ...]
     restarts: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -69,7 +69,7 @@ class Watch(AbstractContextManager["Watch"]):
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._looks: dict[str, HostLook] = {}
-        self._endpoints: dict[int, EndpointLook] = {}
+        self._endpoints: dict[Target, EndpointLook] = {}
         self.began = time.monotonic()
 
     def __enter__(self) -> Watch:
@@ -77,8 +77,8 @@ class Watch(AbstractContextManager["Watch"]):
         for name in names:
             self._start(self._watch_host, name)
         for group in self._groups:
-            if group.target is not None:
-                self._start(self._watch_endpoint, group, group.target)
+            for target in group.targets:
+                self._start(self._watch_endpoint, target)
         return self
 
     def __exit__(
@@ -95,22 +95,21 @@ class Watch(AbstractContextManager["Watch"]):
     def verdict(self, group: Group) -> Verdict:
         """The group as last seen; past the deadline what still waits has failed."""
         with self._lock:
-            looks, endpoint = dict(self._looks), self._endpoints.get(group.replica)
-        looks = {name: _aged(look) for name, look in looks.items()}
-        if group.target is None:
-            endpoint = EndpointLook(self.began, EndpointCheck("healthy"))
+            looks = {name: _aged(look) for name, look in self._looks.items()}
+            endpoints = [self._endpoints.get(target) for target in group.targets]
         verdict = judge(
-            group.ranks, looks, endpoint, started=self.began, restarts=group.restarts
+            group.ranks, looks, endpoints, started=self.began, restarts=group.restarts
         )
         if verdict.state == "waiting" and self.seconds() >= self._patience.timeout:
             text = f"not healthy after {self._patience.timeout:.0f} s: {verdict.detail}"
             return Verdict("failed", text, unreachable=verdict.unreachable)
         return verdict
 
-    def endpoint(self, group: Group) -> EndpointCheck | None:
+    def endpoints(self, group: Group) -> dict[Target, EndpointCheck]:
+        """The latest check of each of the group's endpoints."""
         with self._lock:
-            look = self._endpoints.get(group.replica)
-        return look.check if look else None
+            looks = {t: self._endpoints[t] for t in group.targets if t in self._endpoints}
+        return {target: look.check for target, look in looks.items()}
 
     def snapshot(self, verdicts: Mapping[int, Verdict]) -> dict[str, Any]:
         """The `nodes` event's data: every rank's container, every replica's state."""
@@ -166,14 +165,14 @@ class Watch(AbstractContextManager["Watch"]):
         except OrcError as error:
             return HostLook(began, HostObservation(name, error=error.what))
 
-    def _watch_endpoint(self, group: Group, target: Target) -> None:
+    def _watch_endpoint(self, target: Target) -> None:
         failures = 0
         while not self._stop.is_set():
             check = self._check(target)
             failed = check.stage == "completion" and (check.status or 0) >= 500
             failures = failures + 1 if failed else 0
             with self._lock:
-                self._endpoints[group.replica] = EndpointLook(time.monotonic(), check, failures)
+                self._endpoints[target] = EndpointLook(time.monotonic(), check, failures)
             if check.healthy:
                 return
             pause = self._patience.interval

@@ -73,7 +73,7 @@ def _run_task(task: Task, play: Play, run: Run, recap: Recap) -> None:
         run.emit(
             Event(
                 result.status,
-                run.clean(result.message),
+                run.clean(result.message).removeprefix(f"{result.host}: "),
                 host=result.host,
                 replica=result.replica,
                 rank=result.rank,
@@ -95,8 +95,7 @@ def _run_task(task: Task, play: Play, run: Run, recap: Recap) -> None:
 
 
 def _emit_error(run: Run, error: OrcError) -> None:
-    kind = "unreachable" if isinstance(error, UnreachableError) else "failed"
-    run.say("unreachable" if kind == "unreachable" else "failed", str(error))
+    run.say("unreachable" if isinstance(error, UnreachableError) else "failed", str(error))
 
 
 def _arguments(task: Task, variables: Mapping[str, Any]) -> Arguments:

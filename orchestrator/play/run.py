@@ -10,7 +10,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.errors import InputError
 from orchestrator.events.event import Emit, Event, Kind
 from orchestrator.facts.host_facts import HostFacts
-from orchestrator.health.endpoint import EndpointCheck
+from orchestrator.health.endpoint import EndpointCheck, Target
 from orchestrator.health.observation import Observation
 from orchestrator.inventory.inventory import Inventory
 from orchestrator.planning.decision import Decision
@@ -44,7 +44,7 @@ class Run:
     decision: Decision | None = None
     started: set[int] = field(default_factory=set)  # replicas that this run started
     stopped: int = 0  # containers that this run stopped
-    endpoints: dict[int, EndpointCheck] = field(default_factory=dict)
+    endpoints: dict[Target, EndpointCheck] = field(default_factory=dict)
 
     @property
     def planned(self) -> Plan:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, UnreachableError
+from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
 from orchestrator.health.diagnosis import diagnose
 from orchestrator.health.observation import observe, run_script
 from orchestrator.planning.decision import ReplicaDecision
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.run import Run
 from orchestrator.runtime.scripts import Script, environment_file, start_script
@@ -78,9 +78,9 @@ def _start(run: Run, nodes: Sequence[LaunchSpec], report: Report) -> list[Launch
     failed = []
     for host, answer in answers.items():
         if isinstance(answer, OrcError):
-            status = "unreachable" if isinstance(answer, UnreachableError) else "failed"
+            status: Status = "unreachable" if isinstance(answer, UnreachableError) else "failed"
             text = f"{answer}\n  whether anything was started there is unknown: orc status"
-            report(HostResult(host, "unreachable" if status == "unreachable" else "failed", text))
+            report(HostResult(host, status, text))
             failed += by_host[host]
             continue
         for node, result in zip(by_host[host], answer, strict=True):
@@ -128,7 +128,7 @@ def _stop_failed(run: Run, failed: Sequence[LaunchSpec]) -> None:
 def _stopped_text(replicas: set[int], errors: Mapping[str, OrcError | None]) -> str:
     names = ", ".join(map(str, sorted(replicas)))
     text = f"stopped every rank of replica {names}; the containers stay for orc logs"
-    trouble = [error for error in errors.values() if isinstance(error, DeploymentError | OrcError)]
+    trouble = [error for error in errors.values() if error is not None]
     return text + "".join(f"\n{error}" for error in trouble)
 
 

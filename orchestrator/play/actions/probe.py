@@ -1,0 +1,49 @@
+"""Ask every endpoint of the plan once: health, models, one completion."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from orchestrator.health.endpoint import EndpointCheck
+from orchestrator.health.probe import probe_endpoints
+from orchestrator.health.targets import plan_targets
+from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.run import Run
+
+
+class ProbeArguments(Arguments):
+    """`tokens` of the completion; `timeout` in seconds until its end."""
+
+    tokens: int = Field(default=16, ge=1)
+    timeout: float = Field(default=60.0, gt=0)
+
+
+def perform(run: Run, arguments: ProbeArguments, report: Report) -> None:
+    targets = plan_targets(run.planned)
+    if run.check:
+        for target in targets:
+            report(HostResult(target.host, "ok", f"would ask {target.url}", target.replica))
+        return
+    checks = probe_endpoints(
+        run.pool, targets, tokens=arguments.tokens, completion_timeout=arguments.timeout
+    )
+    run.endpoints |= checks
+    for target, check in checks.items():
+        status = "ok" if check.healthy else "failed"
+        text = f"{target.url}: {probe_text(check)}"
+        report(HostResult(target.host, "ok" if status == "ok" else "failed", text, target.replica))
+
+
+def probe_text(check: EndpointCheck) -> str:
+    """An endpoint's check in words, with its timings."""
+    if not check.healthy:
+        return check.detail
+    if check.total_seconds is None or check.first_token_seconds is None:
+        return "healthy (no completion was asked)"
+    return (
+        f"healthy; first token after {check.first_token_seconds * 1000:.0f} ms, "
+        f"completion in {check.total_seconds * 1000:.0f} ms"
+    )
+
+
+ACTION = Action("probe", ProbeArguments, perform)
