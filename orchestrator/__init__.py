@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.deployment import Deployment
-    from orchestrator.inventory.inventory import Inventory
+    from orchestrator.inventory.load import Inventory
     from orchestrator.planning.build import plan
     from orchestrator.planning.plan import Plan
     from orchestrator.recipes.catalog import Catalog
@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "Catalog": "orchestrator.recipes.catalog",
     "Deployment": "orchestrator.deployment",
-    "Inventory": "orchestrator.inventory.inventory",
+    "Inventory": "orchestrator.inventory.load",
     "Plan": "orchestrator.planning.plan",
     "plan": "orchestrator.planning.build",
 }

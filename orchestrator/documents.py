@@ -57,7 +57,7 @@ def _construct_vault(loader: yaml.CSafeLoader, node: yaml.Node) -> VaultText:
 
 
 def _construct_unsafe(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
-    text = loader.construct_yaml_str(node)  # type: ignore[arg-type]
+    text = loader.construct_yaml_str(node)
     return UntemplatedText(text)
 
 

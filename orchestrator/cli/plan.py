@@ -29,7 +29,7 @@ def plan(
 ) -> None:
     """Show what `orc up` would run, on which GPU of which host. Touches no host."""
     from orchestrator.cli.plan_text import plan_text
-    from orchestrator.inventory.inventory import Inventory
+    from orchestrator.inventory.load import Inventory
     from orchestrator.planning.build import plan as make_plan
     from orchestrator.recipes.catalog import Catalog
 

@@ -20,8 +20,9 @@ from orchestrator.inventory.sources import (
     variable_directories,
     variable_layers,
 )
-from orchestrator.inventory.variables import HostVariables
+from orchestrator.inventory.variables import HostVariables, LazyEnvironment, is_template
 from orchestrator.inventory.vault import Vault, read_passwords
+from orchestrator.secret import Secret
 
 IMPLICIT_LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
@@ -120,6 +121,20 @@ class Inventory:
             key = ("local", "", 0) if at.kind == "local" else ("ssh", at.address, at.port or 22)
             machines.setdefault(key, []).append(name)
         return [tuple(names) for names in machines.values() if len(names) > 1]
+
+    def environment(
+        self, host: str, values: Mapping[str, str | Secret], place: str
+    ) -> dict[str, str | Secret]:
+        """`values`, an environment given elsewhere, with its templates resolved for `host`.
+
+        What a lookup gives is a Secret. Raises InputError, which names `place`, for a template
+        that cannot be resolved.
+        """
+        if not any(isinstance(v, str) and is_template(v) for v in values.values()):
+            return dict(values)
+        layer = Layer(values=values, place=lambda _: place, file=Path.cwd() / place)
+        written = {name: Variable(value, layer) for name, value in values.items()}
+        return dict(LazyEnvironment(self._source.host_variables(host), written, "env"))
 
     def as_written(self, host: str) -> dict[str, Any]:
         """The host's variables with templates left alone and secrets redacted."""

@@ -155,9 +155,9 @@ class HostVariables(Mapping[str, Any]):
             hint="give one of them a value of its own",
         )
 
-    def resolve_part(self, key: str, variable: Variable) -> Resolved:
-        """One value of `orc_env`."""
-        keys = (ENVIRONMENT, key)
+    def resolve_part(self, name: str, key: str, variable: Variable) -> Resolved:
+        """One value of the environment `name` (`orc_env`, or one given elsewhere)."""
+        keys = (name, key)
         value, looked_up = self._value(
             variable.value, variable.layer, keys, is_secret_name(key), ((self.host, ENVIRONMENT),)
         )
@@ -303,10 +303,15 @@ class _OneHostVars(_HostVars):
 
 
 class LazyEnvironment(Mapping[str, str | Secret]):
-    """`orc_env` of a host: a value is resolved, and its lookups run, when it is read."""
+    """An environment of a host: a value is resolved, and its lookups run, when it is read."""
 
-    def __init__(self, variables: HostVariables, written: Mapping[str, Variable]) -> None:
-        self._variables, self._written = variables, written
+    def __init__(
+        self,
+        variables: HostVariables,
+        written: Mapping[str, Variable],
+        name: str = ENVIRONMENT,
+    ) -> None:
+        self._variables, self._written, self._name = variables, written, name
         self._values: dict[str, str | Secret] = {}
 
     def __getitem__(self, key: str) -> str | Secret:
@@ -327,16 +332,16 @@ class LazyEnvironment(Mapping[str, str | Secret]):
         return f"LazyEnvironment({', '.join(self._written)})"
 
     def _resolve(self, key: str, variable: Variable) -> str | Secret:
-        resolved = self._variables.resolve_part(key, variable)
+        resolved = self._variables.resolve_part(self._name, key, variable)
         value = conceal(resolved.value) if resolved.looked_up else resolved.value
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str | Secret | int | float):
             return value if isinstance(value, str | Secret) else str(value)
         raise variable.layer.error(
-            f"{ENVIRONMENT}.{key}: an environment variable is text or a number, "
+            f"{self._name}.{key}: an environment variable is text or a number, "
             f"not {type(value).__name__}",
-            (ENVIRONMENT, key),
+            (self._name, key),
         )
 
 

@@ -9,7 +9,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.host import Host
-from orchestrator.inventory.inventory import Inventory
+from orchestrator.inventory.load import Inventory
 from orchestrator.planning.environment import node_environment
 from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.planning.launch_spec import LaunchSpec
@@ -17,6 +17,7 @@ from orchestrator.planning.plan import Endpoint, Plan
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.runtime.container import Container
+from orchestrator.secret import Secret
 from orchestrator.topology.build import build_layout
 from orchestrator.topology.layout import Layout, Node
 
@@ -45,7 +46,15 @@ def plan(
     by_name = {host.name: host for host in hosts}
     heads = {node.replica: node for node in layout.nodes if node.rank == 0}
     nodes = tuple(
-        _launch_spec(node, heads[node.replica], layout, recipe, by_name[node.slot.host], deployment)
+        _launch_spec(
+            node,
+            heads[node.replica],
+            layout,
+            recipe,
+            by_name[node.slot.host],
+            deployment,
+            inventory.environment(node.slot.host, deployment.env, "the deployment"),
+        )
         for node in layout.nodes
     )
     return Plan(
@@ -68,6 +77,7 @@ def _launch_spec(
     recipe: ResolvedRecipe,
     host: Host,
     deployment: Deployment,
+    own_env: Mapping[str, str | Secret],
 ) -> LaunchSpec:
     name = deployment.deployment_name()
     container_name = f"orc-{name}-r{node.replica}-n{node.rank}"
@@ -75,7 +85,9 @@ def _launch_spec(
     port = node.port or head.port  # a follower's arguments are its head's, though it serves none
     if port not in (None, DEFAULT_PORT) and "--port" not in argv:
         argv += ["--port", str(port)]
-    env = node_environment(node, head, layout, recipe.env, host.settings, deployment)
+    env = node_environment(
+        node, head, layout, recipe.env, host.settings, own_env, deployment.health.timeout
+    )
     if recipe.hardware.brand == "AMD" and len(node.gpus) < recipe.hardware.gpu_count:
         env.setdefault("HIP_VISIBLE_DEVICES", ",".join(map(str, node.gpus)))
     served = _served_model(recipe)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 
-from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
 from orchestrator.inventory.host import HostSettings
 from orchestrator.secret import Secret, is_secret_name
@@ -27,12 +26,15 @@ def node_environment(
     layout: Layout,
     recipe_env: Mapping[str, str],
     settings: HostSettings,
-    deployment: Deployment,
+    deployment_env: Mapping[str, str | Secret],
+    deadline: float,
 ) -> dict[str, str | Secret]:
     """Variables of `node`, later layers over earlier ones: recipe, rank, host, deployment.
 
-    A value under a secret's name becomes a Secret. Raises PlanError for a variable that a
-    server must never be given.
+    `deployment_env` is the deployment's own, its templates resolved for this host; `deadline` is
+    how many seconds a start may take. A value under a secret's name becomes a Secret.
+
+    Raises PlanError for a variable that a server must never be given.
     """
     env: dict[str, str | Secret] = {}
     for name, value in recipe_env.items():
@@ -40,9 +42,9 @@ def node_environment(
         if filled is not None:
             env[name] = filled
     env |= _rank_environment(node, layout)
-    env |= _patience(env.get(_READY_TIMEOUT), deployment)
+    env |= _patience(env.get(_READY_TIMEOUT), deadline)
     env |= settings.env
-    env |= deployment.env
+    env |= deployment_env
     for name in _NEVER_SET:
         if name in env:
             raise PlanError(
@@ -85,12 +87,11 @@ def _rank_environment(node: Node, layout: Layout) -> dict[str, str]:
     return env
 
 
-def _patience(given: str | Secret | None, deployment: Deployment) -> dict[str, str]:
+def _patience(given: str | Secret | None, deadline: float) -> dict[str, str]:
     """vLLM must not give up on its own workers before the deployment's deadline (vllm#32116)."""
     default = _ENGINE_READY_SECONDS
     seconds = int(given) if isinstance(given, str) and given.isdigit() else default
-    deadline = int(deployment.health.timeout)
-    return {_READY_TIMEOUT: str(deadline)} if deadline > seconds else {}
+    return {_READY_TIMEOUT: str(int(deadline))} if deadline > seconds else {}
 
 
 def _is_ip(address: str) -> bool:

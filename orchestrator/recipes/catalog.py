@@ -147,6 +147,7 @@ class Catalog:
                 display_name=hardware.display_name or name,
                 scalable=hardware.scalable,
                 restricted=hardware.restricted,
+                compute_arch=hardware.compute_arch,
             )
             for name, hardware in self.taxonomy.hardware_profiles.items()
         }

@@ -60,11 +60,18 @@ def layers(selection: Selection, pool: PoolSelection | None = None) -> list[Laye
 def _base(selection: Selection) -> Iterator[Layer]:
     model, variant = selection.recipe.model, selection.variant
     yield Layer("base", model.base_args, model.base_env)
+    if _frontend(selection) == "rust":
+        yield Layer("default_frontend rust", env={"VLLM_USE_RUST_FRONTEND": "1"})
     yield Layer(f"variant {selection.variant_name}", variant.extra_args, variant.extra_env)
     exact = variant.hardware_overrides.get(selection.hardware.name)
     if exact:
         name = f"variant {selection.variant_name} on {selection.hardware.name}"
         yield Layer(name, exact.extra_args, exact.extra_env)
+
+
+def _frontend(selection: Selection) -> str | None:
+    declared = selection.recipe.model.default_frontend
+    return for_hardware(declared, selection.hardware) if isinstance(declared, dict) else declared
 
 
 def _strategy(selection: Selection, pool: PoolSelection | None) -> Iterator[Layer]:

@@ -45,6 +45,23 @@ def precision_constraint(variant: Variant) -> PrecisionConstraint | None:
     return _BLACKWELL if variant.precision in {"nvfp4", "fp4"} else None
 
 
+def variant_supported(variant: Variant, hardware: HardwareProfile) -> bool:
+    """Whether `supported_hardware` names this profile or its architecture, or nothing at all."""
+    names = {hardware.name, f"arch:{hardware.compute_arch}"}
+    return not variant.supported_hardware or not names.isdisjoint(variant.supported_hardware)
+
+
+def default_variant(recipe: Recipe, hardware: HardwareProfile) -> str:
+    """The variant when none is named: `meta.default_variant` on this hardware, else `default`."""
+    declared = recipe.meta.default_variant
+    if isinstance(declared, dict):
+        declared = for_hardware(declared, hardware)
+    for name in (declared, "default"):
+        if name in recipe.variants:
+            return name
+    return next(iter(recipe.variants))
+
+
 def offered_strategies(recipe: Recipe) -> list[str]:
     """The compatible strategies, and those that `strategy_hardware` grants to some hardware."""
     granted = [
@@ -153,7 +170,7 @@ def recommended_hardware(
         for name, profile in profiles.items()
         if (constraint is None or constraint.allows(profile))
         and recipe.meta.hardware.get(name) != "unsupported"
-        and (not variant.supported_hardware or name in variant.supported_hardware)
+        and variant_supported(variant, profile)
         and (not profile.restricted or name in recipe.meta.hardware)
     ]
     preferred = [recipe.meta.default_hardware]

@@ -42,11 +42,11 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
             nodes=pool.nodes,
             parallelism=pool.parallelism,
             tensor=pool.tensor,
-            parts=_parts(layers(selection, pool), deployment),
+            parts=_parts(selection, layers(selection, pool), deployment),
         )
         for pool in selection.pools
     }
-    parts = CommandParts() if pools else _parts(layers(selection), deployment)
+    parts = CommandParts() if pools else _parts(selection, layers(selection), deployment)
     return ResolvedRecipe(
         recipe=selection.name,
         model=model,
@@ -82,8 +82,9 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
     )
 
 
-def _parts(stack: list[Layer], deployment: Deployment) -> CommandParts:
-    kept, _, before = lay_arguments(stack, deployment.args)
+def _parts(selection: Selection, stack: list[Layer], deployment: Deployment) -> CommandParts:
+    unwanted = frozenset(selection.strategy.remove_args)
+    kept, _, before = lay_arguments(stack, deployment.args, unwanted)
     fixed = {item.flag: value_of(item) for item in kept if item.flag in PARALLEL_FLAGS}
     arguments = [item for item in kept if item.flag not in PARALLEL_FLAGS]
     position = sum(1 for item in arguments if item.layer in before)
@@ -92,10 +93,12 @@ def _parts(stack: list[Layer], deployment: Deployment) -> CommandParts:
 
 
 def lay_arguments(
-    stack: Iterable[Layer], user: Mapping[str, ArgumentValue]
+    stack: Iterable[Layer],
+    user: Mapping[str, ArgumentValue],
+    unwanted: frozenset[str] = frozenset(),
 ) -> tuple[list[Argument], list[Argument], set[str]]:
     """The arguments that stay, those that a later one overrode, and the layers before the
-    parallel flags."""
+    parallel flags. `unwanted` are flags that the strategy takes out, but not from the user."""
     given: list[Argument] = []
     before: set[str] = set()
     for layer in stack:
@@ -103,7 +106,7 @@ def lay_arguments(
             before = {item.layer for item in given}
         given += parse(layer.arguments, layer.name)
     mine, replaced = from_mapping(user, USER)
-    given, removed = without(given, replaced)
+    given, removed = without(given, replaced | unwanted)
     kept, dropped = deduplicate([*given, *mine])
     return kept, removed + dropped, before
 

@@ -20,6 +20,7 @@ class HardwareProfile:
     display_name: str = ""
     scalable: bool = True  # whether hosts of this kind can be joined to serve one model
     restricted: bool = False  # meant only for recipes that name it
+    compute_arch: str | None = None  # sm90, gfx942, ...
 
 
 @dataclass(frozen=True, slots=True)

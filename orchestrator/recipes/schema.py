@@ -10,7 +10,14 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from orchestrator.deployment import environment_text
 from orchestrator.secret import Secret
@@ -58,6 +65,7 @@ Environment = Annotated[dict[str, str], BeforeValidator(_environment)]
 Support = Literal["verified", "supported", "unsupported"]
 Architecture = Literal["dense", "moe"]
 PoolMode = Literal["tp", "tep", "dep"]
+Frontend = Literal["python", "rust"]
 
 
 class Part(BaseModel):
@@ -152,7 +160,7 @@ class Model(Part):
     context_length: int | None = None
     supports_dcp: bool = False
     flashinfer_autotune: bool = False
-    default_frontend: str | None = None
+    default_frontend: Frontend | dict[str, Frontend] | None = None
     rust_frontend: str | None = None
     smg_grpc: SmgGrpc | None = None
     base_args: Arguments = ()
@@ -197,6 +205,13 @@ class Feature(Part):
     strategies: tuple[str, ...] = ()
     companion: Companion | None = None
     excludes: tuple[str, ...] = ()
+
+    @field_validator("modes")
+    @classmethod
+    def _modes_are_some(cls, modes: dict[str, Mode]) -> dict[str, Mode]:
+        if not modes:
+            raise ValueError("modes hold at least one mode; leave the key out for a plain feature")
+        return modes
 
     @model_validator(mode="after")
     def _args_or_modes(self) -> Feature:
@@ -249,7 +264,7 @@ class Variant(Part):
     hardware_overrides: dict[str, VariantHardwareOverride] = Field(default_factory=dict)
     docker_image: DockerImage | None = None
     default_modes: dict[str, str] = Field(default_factory=dict)
-    supported_hardware: tuple[str, ...] = ()
+    supported_hardware: tuple[str, ...] = ()  # profiles, or `arch:<compute_arch>`
     precision_hardware: PrecisionHardware | None = None
     shape: Shape | None = None
 

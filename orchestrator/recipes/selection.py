@@ -14,10 +14,12 @@ from orchestrator.errors import InputError, did_you_mean
 from orchestrator.recipes.features import ChosenFeature, choose_features
 from orchestrator.recipes.keyed import for_hardware, sized
 from orchestrator.recipes.recommend import (
+    default_variant,
     offered_strategies,
     precision_constraint,
     recommended_strategy,
     strategy_supported,
+    variant_supported,
 )
 from orchestrator.recipes.resolved import HardwareProfile
 from orchestrator.recipes.schema import Pool as RecipePool
@@ -86,8 +88,11 @@ def select(
     `nodes` is the number of nodes per replica when the caller knows it; it decides the
     recommended strategy. Raises InputError.
     """
-    variant = _variant(name, where, recipe, deployment.variant)
-    _check_hardware(where, recipe, deployment.variant, variant, hardware)
+    variant_name = deployment.variant
+    if "variant" not in deployment.model_fields_set:
+        variant_name = default_variant(recipe, hardware)
+    variant = _variant(name, where, recipe, variant_name)
+    _check_hardware(where, recipe, variant_name, variant, hardware)
     offload, strategy_name = deployment.kv_offload, deployment.strategy
     if strategy_name in offer.kv_stores:  # the site lists the KV stores among the strategies
         if offload not in (None, strategy_name):
@@ -99,19 +104,19 @@ def select(
         offload, strategy_name = strategy_name, None
     wanted = deployment.nodes or nodes
     if strategy_name is None:
-        strategy_name = recommended_strategy(recipe, deployment.variant, hardware, wanted)
+        strategy_name = recommended_strategy(recipe, variant_name, hardware, wanted)
     strategy = _strategy(where, recipe, strategy_name, hardware, offer)
     option, store = _kv_offload(where, recipe, offload, hardware, strategy, offer)
     return Selection(
         name=name,
         where=where,
         recipe=recipe,
-        variant_name=deployment.variant,
+        variant_name=variant_name,
         variant=variant,
         hardware=hardware,
         strategy=strategy,
         features=choose_features(
-            where, recipe, deployment.variant, hardware, strategy.name, deployment.features
+            where, recipe, variant_name, hardware, strategy.name, deployment.features
         ),
         pools=_pools(where, recipe, deployment, strategy, hardware),
         kv_offload=offload,
@@ -148,7 +153,7 @@ def _check_hardware(
             where=where,
             hint="it is known to run on: " + (", ".join(verified) or "nothing is listed"),
         )
-    if variant.supported_hardware and hardware.name not in variant.supported_hardware:
+    if not variant_supported(variant, hardware):
         raise InputError(
             f"variant {variant_name!r} does not run on {hardware.name}"
             f" (variants.{variant_name}.supported_hardware)",
@@ -210,6 +215,8 @@ def _kv_offload(
 ) -> tuple[KvOffloadOption | None, KvStoreFile | None]:
     if wanted is None:
         return None, None
+    if not strategy.kv_offload:
+        raise InputError(f"strategy {strategy.name} allows no KV offload", where=where)
     if wanted in offer.kv_stores:
         gate = for_hardware(recipe.kv_cache_strategy_hardware.get(wanted), hardware)
         if hardware.brand not in _STORE_BRANDS or gate == "unsupported":

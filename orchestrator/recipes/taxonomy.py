@@ -108,6 +108,8 @@ class StrategyFile(Part):
     prefill: StrategyRole | None = None
     decode: StrategyRole | None = None
     router: StrategyRouter | None = None
+    remove_args: tuple[str, ...] = ()  # flags that this strategy cannot stand
+    kv_offload: bool = True
 
     def role(self, role: str) -> StrategyRole:
         return {"prefill": self.prefill, "decode": self.decode}.get(role) or StrategyRole()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrator import Plan
-from orchestrator.errors import PlanError
+from orchestrator.errors import InputError, PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.secret import Secret
 from tests.planning.builders import RACK, make_plan
@@ -102,6 +102,19 @@ def test_secrets_are_in_no_rendering_and_in_no_hash(tmp_path: Path) -> None:
     assert plans[0].nodes[0].spec_hash == plans[1].nodes[0].spec_hash
     without = make_plan(tmp_path)
     assert without.nodes[0].spec_hash != plans[0].nodes[0].spec_hash
+
+
+def test_the_deployments_environment_may_look_values_up_on_the_control_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hf_looked_up")
+    template = "{{ lookup('env', 'MY_TOKEN') }}"
+    node = make_plan(tmp_path, env={"ANY": template, "WHO": "{{ inventory_hostname }}"}).nodes[1]
+    assert node.env["ANY"] == Secret("hf_looked_up")
+    assert node.env["WHO"] == "node02"
+    monkeypatch.delenv("MY_TOKEN")
+    with pytest.raises(InputError, match=r"the deployment: env\.ANY(.|\n)*export MY_TOKEN"):
+        make_plan(tmp_path, env={"ANY": template})
 
 
 def test_the_same_input_gives_the_same_bytes_and_any_change_another_hash(tmp_path: Path) -> None:

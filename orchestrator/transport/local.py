@@ -1,0 +1,136 @@
+"""Commands on the machine that `orc` runs on (`ansible_connection: local`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from orchestrator.inventory.host import Host
+from orchestrator.transport.command import BecomeUser, Shell
+from orchestrator.transport.connection import CommandResult, LineSink, StreamSocket
+
+
+class LocalConnection:
+    """The same as a connection to a host, by subprocess.
+
+    Commands start in the home directory, so that a relative path means the same as over SSH,
+    and in a process group of their own, which ends with this process.
+    """
+
+    def __init__(self, host: Host, interrupted: threading.Event | None = None) -> None:
+        self._host = host
+        settings = host.connection
+        become = BecomeUser(settings.become_user or "root", settings.become_password)
+        self._become = become if settings.become else None
+        self.interrupted = interrupted or threading.Event()
+
+    @property
+    def host(self) -> str:
+        return self._host.name
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str = "", timeout: float | None = None
+    ) -> CommandResult:
+        return self._shell().run(argv, stdin, timeout)
+
+    def script(
+        self, text: str, arguments: Sequence[str] = (), *, timeout: float | None = None
+    ) -> CommandResult:
+        return self._shell().run(["sh", "-s", "--", *arguments], text, timeout)
+
+    def stream(
+        self, argv: Sequence[str], sink: LineSink, *, stdin: str = "", timeout: float | None = None
+    ) -> int:
+        return self._shell().stream(argv, sink, stdin, timeout)
+
+    def open_socket(self, address: str, port: int, *, timeout: float) -> StreamSocket:
+        return socket.create_connection((address, port), timeout)
+
+    def close(self) -> None:
+        """Nothing is held open between commands."""
+
+    def _shell(self) -> Shell:
+        return Shell(self.host, _Process, self._become, self.interrupted)
+
+
+class _Process:
+    """A local process as a Channel."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=Path.home(),
+            start_new_session=True,
+        )
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._stdin = self._process.stdin
+        os.set_blocking(self._stdin.fileno(), False)
+        self._outputs = selectors.DefaultSelector()
+        for name, pipe in (("stdout", self._process.stdout), ("stderr", self._process.stderr)):
+            os.set_blocking(pipe.fileno(), False)
+            self._outputs.register(pipe, selectors.EVENT_READ, name)
+
+    def wait(self, seconds: float, *, writing: bool) -> None:
+        if not self._outputs.get_map():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return
+        if writing and not self._stdin.closed:
+            self._outputs.register(self._stdin, selectors.EVENT_WRITE)
+        try:
+            self._outputs.select(seconds)
+        finally:
+            if writing and not self._stdin.closed:
+                self._outputs.unregister(self._stdin)
+
+    def read(self) -> list[tuple[str, bytes]]:
+        pieces = []
+        for key, _ in self._outputs.select(0):
+            data = os.read(key.fd, 1 << 16)
+            if data:
+                pieces.append((key.data, data))
+            else:
+                self._outputs.unregister(key.fileobj)
+        return pieces
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return os.write(self._stdin.fileno(), data[: 1 << 16])
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            return len(data)  # the command is gone; its exit status tells the rest
+
+    def end_input(self) -> None:
+        self._stdin.close()
+
+    def exit_status(self) -> int | None:
+        status = self._process.poll()
+        return 128 - status if status is not None and status < 0 else status
+
+    def drained(self) -> bool:
+        return not self._outputs.get_map()
+
+    def close(self) -> None:
+        self._stdin.close()
+        if self._process.poll() is None:
+            # Not permitted under sudo, whose command ends by the end of its stdin.
+            with contextlib.suppress(PermissionError, ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+        self._outputs.close()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe:
+                pipe.close()
