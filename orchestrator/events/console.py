@@ -30,9 +30,7 @@ class Rendering(Protocol):
     def close(self) -> None: ...
 
 
-def rendering(
-    *, as_json: bool, stdout: TextIO, stderr: TextIO, verbose: int = 0
-) -> Rendering:
+def rendering(*, as_json: bool, stdout: TextIO, verbose: int = 0) -> Rendering:
     """How events are shown: JSON lines on stdout, or text on stdout, live on a terminal."""
     if as_json:
         return JsonLines(stdout)
@@ -43,9 +41,7 @@ def rendering(
 
 def use_colour(stream: TextIO) -> bool:
     """Colours and redrawing: on a terminal that can, unless NO_COLOR is set (no-color.org)."""
-    return (
-        stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class PlainConsole:

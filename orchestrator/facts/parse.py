@@ -33,9 +33,7 @@ def parse_facts(text: str) -> HostFacts:
         disk_free_mib=_disk(sections.get("disk", [])),
         listening=listening,
         port_containers=containers,
-        gpu_processes=_processes(
-            sections.get("nvidia", []), sections.get("nvidia-processes", [])
-        ),
+        gpu_processes=_processes(sections.get("nvidia", []), sections.get("nvidia-processes", [])),
     )
 
 

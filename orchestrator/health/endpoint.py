@@ -200,3 +200,16 @@ def _said(what: str, answer: httpx.Response, target: Target) -> str:
     hint = " (a model without completions: set health.completion=false)"
     more = hint if what == "a completion" and answer.status_code == 404 else ""
     return f"{what} answers {answer.status_code}{': ' + body if body else ''}{more}"
+
+
+def describe(check: EndpointCheck) -> str:
+    """A check in words, with its timings."""
+    if not check.healthy:
+        return check.detail
+    if check.total_seconds is None or check.first_token_seconds is None:
+        return "healthy (no completion was asked)"
+    return (
+        f"healthy: connected in {(check.connect_seconds or 0) * 1000:.0f} ms, first token after "
+        f"{check.first_token_seconds * 1000:.0f} ms, completion in "
+        f"{check.total_seconds * 1000:.0f} ms"
+    )

@@ -88,8 +88,8 @@ class _HostNetwork(httpcore.NetworkBackend):
         host: str,
         port: int,
         timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - the host's own network decides
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
         try:
             socket = self._connection.open_socket(host, port, timeout=timeout or 10.0)
@@ -127,11 +127,11 @@ class _Stream(httpcore.NetworkStream):
 
     def start_tls(
         self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
+        ssl_context: ssl.SSLContext,  # noqa: ARG002
+        server_hostname: str | None = None,  # noqa: ARG002
+        timeout: float | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
         raise httpcore.UnsupportedProtocol("vLLM's endpoints are asked over plain HTTP only")
 
-    def get_extra_info(self, info: str) -> Any:
+    def get_extra_info(self, info: str) -> Any:  # noqa: ARG002
         return None

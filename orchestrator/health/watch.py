@@ -97,9 +97,7 @@ class Watch(AbstractContextManager["Watch"]):
         with self._lock:
             looks = {name: _aged(look) for name, look in self._looks.items()}
             endpoints = [self._endpoints.get(target) for target in group.targets]
-        verdict = judge(
-            group.ranks, looks, endpoints, started=self.began, restarts=group.restarts
-        )
+        verdict = judge(group.ranks, looks, endpoints, started=self.began, restarts=group.restarts)
         if verdict.state == "waiting" and self.seconds() >= self._patience.timeout:
             text = f"not healthy after {self._patience.timeout:.0f} s: {verdict.detail}"
             return Verdict("failed", text, unreachable=verdict.unreachable)

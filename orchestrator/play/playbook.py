@@ -63,9 +63,7 @@ def read_playbook(path: Path | str, actions: Mapping[str, Action]) -> tuple[Play
     document = read_document(path)
     if not isinstance(document.data, list) or not document.data:
         raise document.error("a playbook is a list of plays", hint="begin with `- name: ...`")
-    return tuple(
-        _play(document, index, data, actions) for index, data in enumerate(document.data)
-    )
+    return tuple(_play(document, index, data, actions) for index, data in enumerate(document.data))
 
 
 def _play(document: Document, index: int, data: Any, actions: Mapping[str, Action]) -> Play:
@@ -121,7 +119,9 @@ def _check_names(
     for name in arguments:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise document.error(f"{action.name} has no argument {name!r}", (*place, name), hint=hint)
+            raise document.error(
+                f"{action.name} has no argument {name!r}", (*place, name), hint=hint
+            )
     for name, field_info in action.arguments.model_fields.items():
         if field_info.is_required() and name not in arguments:
             raise document.error(f"{action.name} needs {name!r}", place)

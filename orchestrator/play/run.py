@@ -12,7 +12,7 @@ from orchestrator.events.event import Emit, Event, Kind
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.health.endpoint import EndpointCheck, Target
 from orchestrator.health.observation import Observation
-from orchestrator.inventory.inventory import Inventory
+from orchestrator.inventory.load import Inventory
 from orchestrator.planning.decision import Decision
 from orchestrator.planning.plan import Plan
 from orchestrator.recipes.catalog import Catalog

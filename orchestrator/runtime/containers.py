@@ -185,7 +185,11 @@ def _docker_error(stderr: str) -> str | None:
     """The first line of docker's complaint, but for containers that have just gone."""
     for line in stderr.splitlines():
         text = line.strip()
-        if text and "no such container" not in text.lower() and "no such object" not in text.lower():
+        if (
+            text
+            and "no such container" not in text.lower()
+            and "no such object" not in text.lower()
+        ):
             return text
     return None
 

@@ -1,4 +1,4 @@
-"""Images on hosts: what `docker pull` and `docker image inspect` print, and which digest all run."""
+"""Images on hosts: what docker says of them, and which digest all hosts run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def parse_disk_free(stdout: str) -> int | None:
 def repository(reference: str) -> str:
     """The repository of an image reference as docker's own digests name it.
 
-    `docker.io/library/debian:12` -> `debian`; `registry:5000/vllm@sha256:...` -> `registry:5000/vllm`.
+    `docker.io/library/debian:12` -> `debian`; `host:5000/vllm@sha256:...` -> `host:5000/vllm`.
     """
     name = reference.partition("@")[0]
     head, slash, last = name.rpartition("/")
@@ -82,7 +82,7 @@ def digest_reference(image: LocalImage, reference: str) -> str | None:
     """
     wanted = repository(reference)
     own = [digest for digest in image.digests if repository(digest) == wanted]
-    return (own or list(image.digests) or [None])[0]
+    return next(iter([*own, *image.digests]), None)
 
 
 def common_digest(found: Mapping[str, str]) -> str:

@@ -156,9 +156,7 @@ def stop_script(
 ) -> Script:
     """Stop the containers, waiting up to `seconds` before they are killed; only those that
     carry the deployment's label. With `remove` they are removed as well."""
-    return Script(
-        _STOP, (deployment, str(seconds), "yes" if remove else "no", *container_ids)
-    )
+    return Script(_STOP, (deployment, str(seconds), "yes" if remove else "no", *container_ids))
 
 
 def log_tails_script(container_ids: Sequence[str], lines: int) -> Script:

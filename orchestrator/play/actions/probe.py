@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from orchestrator.health.endpoint import EndpointCheck
+from orchestrator.health.endpoint import describe
 from orchestrator.health.probe import probe_endpoints
 from orchestrator.health.targets import plan_targets
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
 from orchestrator.play.run import Run
 
 
@@ -29,21 +29,9 @@ def perform(run: Run, arguments: ProbeArguments, report: Report) -> None:
     )
     run.endpoints |= checks
     for target, check in checks.items():
-        status = "ok" if check.healthy else "failed"
-        text = f"{target.url}: {probe_text(check)}"
-        report(HostResult(target.host, "ok" if status == "ok" else "failed", text, target.replica))
-
-
-def probe_text(check: EndpointCheck) -> str:
-    """An endpoint's check in words, with its timings."""
-    if not check.healthy:
-        return check.detail
-    if check.total_seconds is None or check.first_token_seconds is None:
-        return "healthy (no completion was asked)"
-    return (
-        f"healthy; first token after {check.first_token_seconds * 1000:.0f} ms, "
-        f"completion in {check.total_seconds * 1000:.0f} ms"
-    )
+        text = f"{target.url}: {describe(check)}"
+        status: Status = "ok" if check.healthy else "failed"
+        report(HostResult(target.host, status, text, target.replica))
 
 
 ACTION = Action("probe", ProbeArguments, perform)

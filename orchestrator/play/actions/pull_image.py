@@ -199,9 +199,7 @@ def pull_failure(connection: Connection, image: str, said: str) -> DeploymentErr
         hint = "docker login on the host; for an image that only the hosts hold: --pull never"
     elif "connection refused" in low or "timeout" in low or "no such host" in low:
         hint = "the host cannot reach the registry; --pull missing uses an image it holds"
-    return DeploymentError(
-        f"cannot pull {image}: {text}", where=connection.host, hint=hint
-    )
+    return DeploymentError(f"cannot pull {image}: {text}", where=connection.host, hint=hint)
 
 
 ACTION = Action("pull_image", PullArguments, perform)

@@ -85,9 +85,7 @@ def _start(run: Run, nodes: Sequence[LaunchSpec], report: Report) -> list[Launch
             continue
         for node, result in zip(by_host[host], answer, strict=True):
             if result.ok:
-                report(
-                    HostResult(host, "changed", f"started {node.name}", node.replica, node.rank)
-                )
+                report(HostResult(host, "changed", f"started {node.name}", node.replica, node.rank))
             else:
                 failed.append(node)
                 text = start_failure(node.name, result)
@@ -121,7 +119,9 @@ def _stop_failed(run: Run, failed: Sequence[LaunchSpec]) -> None:
     hosts = dict.fromkeys(node.host for node in run.planned.nodes if node.replica in replicas)
     seen = observe(run.pool, hosts)
     states = [s for s in seen.containers(run.planned.name) if s.replica in replicas]
-    errors = stop_containers(run.pool, [s for s in states if s.running], run.planned.name, remove=False)
+    errors = stop_containers(
+        run.pool, [s for s in states if s.running], run.planned.name, remove=False
+    )
     run.say("progress", _stopped_text(replicas, errors))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from orchestrator.errors import InputError, OrcError, UnreachableError
 from orchestrator.health.observation import Observation, observe
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.run import Run
-from orchestrator.errors import InputError, OrcError, UnreachableError
 from orchestrator.runtime.containers import ContainerState
 
 
@@ -14,7 +14,7 @@ class StopArguments(Arguments):
     """Nothing can be set: a rank is given 60 s to end before it is killed."""
 
 
-def perform(run: Run, arguments: StopArguments, report: Report) -> None:
+def perform(run: Run, _: StopArguments, report: Report) -> None:
     """Reports every host. "Stopped" is said only of what a look afterwards shows to be gone."""
     if run.name is None:
         raise InputError("which deployment is to be stopped was not said")

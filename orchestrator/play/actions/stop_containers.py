@@ -39,8 +39,5 @@ def _stop(
     result = run_script(connection, script, timeout=STOP_SECONDS * len(ids) + 60.0)
     if result.ok:
         return None
-    said = result.stderr.strip() or result.stdout.strip()
-    return DeploymentError(
-        f"docker could not stop a container: {said.splitlines()[-1] if said else 'no reason given'}",
-        where=connection.host,
-    )
+    said = (result.stderr.strip() or "no reason given").splitlines()[-1]
+    return DeploymentError(f"docker could not stop a container: {said}", where=connection.host)

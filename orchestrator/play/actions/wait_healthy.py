@@ -48,7 +48,7 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
         def on_end(group: Group, verdict: Verdict) -> None:
             run.endpoints |= watch.endpoints(group)
             if verdict.state == "healthy":
-                _report_healthy(run, group, report)
+                _report_healthy(group, report)
                 return
             _report_failed(run, group, verdict, report)
             if group.replica in run.started and not arguments.keep_failed:
@@ -88,7 +88,7 @@ def _groups(run: Run, plan: Plan) -> list[Group]:
     return groups
 
 
-def _report_healthy(run: Run, group: Group, report: Report) -> None:
+def _report_healthy(group: Group, report: Report) -> None:
     for rank in group.ranks:
         urls = ", ".join(t.url for t in group.targets if t.host == rank.host)
         report(
@@ -124,9 +124,9 @@ def _stop(run: Run, group: Group) -> None:
         seen = observe(run.pool, dict.fromkeys(rank.host for rank in group.ranks))
         states = [s for s in seen.containers(name) if s.replica == group.replica and s.running]
         answers = stop_containers(run.pool, states, name, remove=False)
-        errors = [error for error in answers.values() if error is not None]
-    except OrcError as error:
-        errors = [error]
+        errors = [answer for answer in answers.values() if answer is not None]
+    except OrcError as trouble:
+        errors = [trouble]
     for error in errors:
         run.say("warning", str(error))
     if not errors:
@@ -134,9 +134,7 @@ def _stop(run: Run, group: Group) -> None:
         run.say("note", text, replica=group.replica)
 
 
-def _tell_unreachable(
-    run: Run, groups: Sequence[Group], watch: Watch, told: set[str]
-) -> None:
+def _tell_unreachable(run: Run, groups: Sequence[Group], watch: Watch, told: set[str]) -> None:
     """Say once when a host cannot be reached, and once when it is back."""
     now: dict[str, str] = {}
     for group in groups:
