@@ -7,8 +7,14 @@ import traceback
 
 import typer
 
+from orchestrator.cli.check import check
+from orchestrator.cli.down import down
 from orchestrator.cli.inventory import inventory
+from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
+from orchestrator.cli.probe import probe
+from orchestrator.cli.status import status
+from orchestrator.cli.up import up
 from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
@@ -21,6 +27,12 @@ app = typer.Typer(
 app.callback()(lambda: None)  # so that even a single command is called by its name
 app.command()(inventory)
 app.command()(plan)
+app.command()(check)
+app.command()(up)
+app.command()(status)
+app.command()(logs)
+app.command()(probe)
+app.command()(down)
 
 
 def main() -> None:

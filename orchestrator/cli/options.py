@@ -44,3 +44,15 @@ VerboseOption = Annotated[
     int, typer.Option("-v", "--verbose", count=True, help="More detail; -vv shows tracebacks.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+AcceptHostKeysOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-new-host-keys",
+        help="Trust a host that is not in known_hosts yet (first contact).",
+    ),
+]
+CheckOption = Annotated[bool, typer.Option("--check", help="Say what would be done; do nothing.")]
+DeploymentArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="A deployment; all of them when it is left out."),
+]

@@ -16,6 +16,18 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that holds memory of a GPU; `container` is a container's ID, or empty."""
+
+    gpu: int
+    pid: int
+    name: str
+    user: str
+    used_mib: int
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """Facts of one host, as its own commands report them."""
 
@@ -29,6 +41,8 @@ class HostFacts:
     memory_mib: int = 0
     disk_free_mib: int | None = None  # where docker keeps its images
     listening: tuple[tuple[int, str], ...] = ()  # (TCP port, owner as `name/pid` or "")
+    port_containers: tuple[tuple[int, str], ...] = ()  # (TCP port, ID of its owner's container)
+    gpu_processes: tuple[GpuProcess, ...] = ()
 
     def interface_of(self, address: str) -> str | None:
         """The interface that owns `address`."""

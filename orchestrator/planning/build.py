@@ -98,6 +98,7 @@ def _launch_spec(
         "orc.replica": str(node.replica),
         "orc.rank": str(node.rank),
         "orc.role": node.role,
+        "orc.nodes": str(layout.nodes_per_replica),
         "orc.version": __version__,
     }
     if node.ports:

@@ -1,0 +1,119 @@
+"""`orc down`: stop every rank of a deployment, and be sure of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.options import (
+    AcceptHostKeysOption,
+    CheckOption,
+    ForksOption,
+    InventoryOption,
+    JsonOption,
+    LimitOption,
+    VaultOption,
+    VerboseOption,
+    YesOption,
+)
+from orchestrator.cli.session import Reach, Session, choose, not_there, session
+from orchestrator.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from orchestrator.health.observation import Observation
+
+
+def down(
+    inventory: InventoryOption,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="The deployment; may be left out if it is the only."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Stop all deployments.")] = False,
+    check: CheckOption = False,
+    limit: LimitOption = None,
+    vault_password_file: VaultOption = None,
+    forks: ForksOption = 32,
+    accept_new_host_keys: AcceptHostKeysOption = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = 0,
+) -> int:
+    """Stop and remove every rank of a deployment (60 s to end each), and look that it is gone."""
+    from orchestrator.health.observation import observe
+
+    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
+    with session(reach, as_json=as_json, verbose=verbose) as opened:
+        seen = observe(opened.pool, opened.inventory.hosts)
+        chosen = [*seen.deployments()] if everything else [n for n in [choose(seen, name)] if n]
+        _confirm(chosen, seen, yes or check)
+        statuses = [_down(opened, deployment, seen, check) for deployment in chosen]
+        if not chosen:
+            statuses = [_nothing(opened, seen, name)]
+        return max(statuses)
+
+
+def _confirm(names: list[str], seen: Observation, sure: bool) -> None:
+    """Ask on a terminal; elsewhere the command itself is taken as meant."""
+    if sure or not sys.stdin.isatty() or not sys.stderr.isatty():
+        return
+    for name in names:
+        count = len(seen.containers(name))
+        hosts = ", ".join(dict.fromkeys(state.host for state in seen.containers(name)))
+        if count:
+            typer.confirm(f"Stop {name} ({count} containers on {hosts})?", abort=True, err=True)
+
+
+def _down(opened: Session, name: str, seen: Observation, check: bool) -> int:
+    from orchestrator.play.actions.registry import ACTIONS
+    from orchestrator.play.engine import run_plays
+    from orchestrator.play.playbook import packaged_playbook, read_playbook
+    from orchestrator.play.run import Run
+
+    if not seen.containers(name):
+        return _nothing(opened, seen, name)
+    run = Run(
+        inventory=opened.inventory,
+        pool=opened.pool,
+        emit=opened.emit,
+        name=name,
+        check=check,
+        observation=seen,
+    )
+    recap = run_plays(read_playbook(packaged_playbook("stop"), ACTIONS), run)
+    status = recap.exit_status
+    if check:
+        text = "nothing was done (--check)"
+    elif status == ExitStatus.OK:
+        text = f"{name} is stopped: {run.stopped} containers are gone"
+    elif status == ExitStatus.UNREACHABLE:
+        unknown = ", ".join(host for host, n in recap.hosts.items() if n.get("unreachable"))
+        text = f"{name}: {run.stopped} containers are gone; unknown on {unknown}"
+    else:
+        text = f"{name} is not stopped everywhere; {run.stopped} containers are gone"
+    run.say("done", text, data={"exit_status": int(status), "deployment": name})
+    return int(status)
+
+
+def _nothing(opened: Session, seen: Observation, name: str | None) -> int:
+    """Nothing of it was found: fine, unless there are hosts of which nothing is known."""
+    from orchestrator.events.event import Event
+
+    for host, why in seen.unreachable.items():
+        text = f"unknown what runs there: {why}"
+        opened.emit(Event("unreachable", text.replace(f"{host}: ", "", 1), host=host))
+    for host, why in seen.broken.items():
+        opened.emit(Event("failed", f"unknown what runs there: {why}", host=host))
+    text = f"nothing to stop: {not_there(seen, name)}" if name else "nothing to stop"
+    status = ExitStatus.OK
+    if seen.unreachable:
+        status = ExitStatus.UNREACHABLE
+    elif seen.broken:
+        status = ExitStatus.FAILED
+    if status != ExitStatus.OK:
+        text += f" on the hosts that answered; unknown on {', '.join(seen.unknown)}"
+    data = {"exit_status": int(status), "deployment": name}
+    opened.emit(Event("done", text, data=data))
+    return int(status)

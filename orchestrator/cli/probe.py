@@ -1,0 +1,106 @@
+"""`orc probe`: ask every endpoint once, and say how long it took."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.options import (
+    AcceptHostKeysOption,
+    DeploymentArgument,
+    ForksOption,
+    InventoryOption,
+    JsonOption,
+    LimitOption,
+    VaultOption,
+    VerboseOption,
+)
+from orchestrator.cli.session import Reach, not_there, session
+from orchestrator.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from orchestrator.health.endpoint import EndpointCheck, Target
+    from orchestrator.health.observation import Observation
+
+
+def probe(
+    inventory: InventoryOption,
+    name: DeploymentArgument = None,
+    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Tokens to ask for.")] = 16,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Seconds for one completion.")
+    ] = 60.0,
+    limit: LimitOption = None,
+    vault_password_file: VaultOption = None,
+    forks: ForksOption = 32,
+    accept_new_host_keys: AcceptHostKeysOption = False,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = 0,
+) -> int:
+    """Ask every endpoint: health, models, one completion with its timings."""
+    from orchestrator.health.observation import observe
+    from orchestrator.health.probe import probe_endpoints
+    from orchestrator.health.targets import running_targets
+
+    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
+    with session(reach, verbose=verbose) as opened:
+        seen = observe(opened.pool, opened.inventory.hosts)
+        targets = running_targets(seen.containers(name))
+        checks = probe_endpoints(opened.pool, targets, tokens=tokens, completion_timeout=timeout)
+    status = _exit_status(checks, seen)
+    if as_json:
+        document = {
+            "endpoints": [_check_dict(target, check) for target, check in checks.items()],
+            "unreachable": dict(seen.unreachable),
+            "broken": dict(seen.broken),
+            "exit_status": int(status),
+        }
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(_lines(checks, seen, name)) + "\n")
+    return int(status)
+
+
+def _exit_status(checks: dict[Target, EndpointCheck], seen: Observation) -> ExitStatus:
+    if any(not check.healthy for check in checks.values()) or seen.broken:
+        return ExitStatus.FAILED
+    if seen.unreachable:
+        return ExitStatus.UNREACHABLE
+    return ExitStatus.OK if checks else ExitStatus.FAILED
+
+
+def _lines(checks: dict[Target, EndpointCheck], seen: Observation, name: str | None) -> list[str]:
+    from orchestrator.health.endpoint import describe
+
+    lines = []
+    for target, check in checks.items():
+        lines.append(f"replica {target.replica}  {target.url}  {target.model}")
+        lines.append(f"  {describe(check)}")
+        if check.text:
+            lines.append(f"  said: {check.text!r}")
+    if not checks:
+        missing = not_there(seen, name) if name else "no endpoint runs on the hosts that answered"
+        lines.append(missing if not seen.containers(name) else "none of its endpoints runs")
+    for host, why in seen.unknown.items():
+        lines.append(f"{host}: unknown: {why}")
+    return lines
+
+
+def _check_dict(target: Target, check: EndpointCheck) -> dict[str, Any]:
+    return {
+        "replica": target.replica,
+        "host": target.host,
+        "url": target.url,
+        "model": target.model,
+        "healthy": check.healthy,
+        "stage": check.stage,
+        "detail": check.detail,
+        "models": list(check.models),
+        "text": check.text,
+        "connect_seconds": check.connect_seconds,
+        "first_token_seconds": check.first_token_seconds,
+        "total_seconds": check.total_seconds,
+    }

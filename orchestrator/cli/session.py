@@ -1,0 +1,83 @@
+"""What every command that touches hosts needs: the inventory, connections, and a rendering."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from orchestrator.events.console import Rendering
+    from orchestrator.health.observation import Observation
+    from orchestrator.inventory.load import Inventory
+    from orchestrator.transport.pool import ConnectionPool
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which hosts, and how they are reached: the options that these commands share."""
+
+    inventory: Sequence[Path]
+    limit: str | None = None
+    vault_password_files: Sequence[Path] | None = None
+    forks: int = 32
+    accept_new_host_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An inventory that is limited already, the connections to its hosts, and who is told."""
+
+    inventory: Inventory
+    pool: ConnectionPool
+    emit: Rendering
+
+
+@contextmanager
+def session(reach: Reach, *, as_json: bool = False, verbose: int = 0) -> Iterator[Session]:
+    """Open a session; leaving it hangs up. Raises InputError for a wrong inventory or limit."""
+    from orchestrator.events.console import rendering
+    from orchestrator.inventory.load import Inventory
+    from orchestrator.transport.pool import ConnectionPool
+    from orchestrator.transport.ssh_config import SshOptions
+
+    inventory = Inventory.load(
+        reach.inventory, vault_password_files=reach.vault_password_files or ()
+    )
+    if reach.limit:
+        inventory = inventory.limit(reach.limit)
+    options = SshOptions(forks=reach.forks, accept_new_host_keys=reach.accept_new_host_keys)
+    shown = rendering(as_json=as_json, stdout=sys.stdout, verbose=verbose)
+    try:
+        with ConnectionPool(inventory.hosts.values(), options) as pool:
+            yield Session(inventory, pool, shown)
+    finally:
+        shown.close()
+
+
+def choose(seen: Observation, name: str | None) -> str | None:
+    """The deployment that is meant: `name`, or the only one. None when nothing is deployed.
+
+    Raises UsageError when several are there and none was named. A name that is not there is
+    returned as it is: where hosts are unknown, it may be on them.
+    """
+    there = seen.deployments()
+    if name is not None:
+        return name
+    if len(there) > 1:
+        raise UsageError(
+            f"there are several deployments: {', '.join(there)}", hint="name the one you mean"
+        )
+    return there[0] if there else None
+
+
+def not_there(seen: Observation, name: str) -> str:
+    """What to say of a deployment of which no container was found."""
+    there = seen.deployments()
+    more = f"; {did_you_mean(name, there)}" if there else "; nothing is deployed"
+    return f"no container of {name} was found{more}"

@@ -1,0 +1,116 @@
+"""`orc status`: what runs, and whether it is healthy. Needs only the inventory and the labels."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.options import (
+    AcceptHostKeysOption,
+    DeploymentArgument,
+    ForksOption,
+    InventoryOption,
+    JsonOption,
+    LimitOption,
+    VaultOption,
+    VerboseOption,
+)
+from orchestrator.cli.session import Reach, not_there, session
+from orchestrator.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from orchestrator.health.observation import Observation
+    from orchestrator.health.status import DeploymentStatus, ReplicaStatus
+
+# A completion under load may take long; that alone is no failure, so it is not waited for.
+_COMPLETION_TIMEOUT = 5.0
+
+
+def status(
+    inventory: InventoryOption,
+    name: DeploymentArgument = None,
+    limit: LimitOption = None,
+    vault_password_file: VaultOption = None,
+    forks: ForksOption = 32,
+    accept_new_host_keys: AcceptHostKeysOption = False,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = 0,
+) -> int:
+    """Show every rank and endpoint. Exit status: 0 healthy, 2 failed, 4 hosts unreachable."""
+    from orchestrator.health.observation import observe
+    from orchestrator.health.probe import probe_endpoints
+    from orchestrator.health.status import deployment_statuses
+    from orchestrator.health.targets import running_targets
+
+    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
+    with session(reach, verbose=verbose) as opened:
+        seen = observe(opened.pool, opened.inventory.hosts)
+        states = seen.containers(name)
+        checks = probe_endpoints(
+            opened.pool, running_targets(states), completion_timeout=_COMPLETION_TIMEOUT
+        )
+    statuses = deployment_statuses(states, checks, seen.unknown)
+    result = exit_status(statuses, seen)
+    if as_json:
+        document = {
+            "deployments": [one.to_dict() for one in statuses],
+            "unreachable": dict(seen.unreachable),
+            "broken": dict(seen.broken),
+            "exit_status": int(result),
+        }
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(status_lines(statuses, seen, name)) + "\n")
+    return int(result)
+
+
+def exit_status(statuses: Sequence[DeploymentStatus], seen: Observation) -> ExitStatus:
+    """A failure that is known weighs more than what is not known."""
+    if any(one.failed for one in statuses) or seen.broken:
+        return ExitStatus.FAILED
+    return ExitStatus.UNREACHABLE if seen.unreachable else ExitStatus.OK
+
+
+def status_lines(
+    statuses: Sequence[DeploymentStatus], seen: Observation, name: str | None
+) -> list[str]:
+    """The whole output for a person."""
+    lines: list[str] = []
+    for one in statuses:
+        lines.append(one.name)
+        for replica in one.replicas:
+            lines += _replica_lines(replica)
+    if not statuses:
+        lines.append(not_there(seen, name) if name else "nothing deployed")
+    for host, why in _unknown(seen).items():
+        lines.append(f"{host}: unknown: {why.removeprefix(f'{host}: ')}")
+    return lines
+
+
+def _unknown(seen: Observation) -> Mapping[str, str]:
+    return {**seen.unreachable, **{host: f"docker: {why}" for host, why in seen.broken.items()}}
+
+
+def _replica_lines(replica: ReplicaStatus) -> list[str]:
+    detail = f": {replica.detail}" if replica.detail else ""
+    lines = [f"  replica {replica.replica}  {replica.health}{detail}"]
+    for rank in replica.ranks:
+        up = "" if rank.up_seconds is None else f"  up {_duration(rank.up_seconds)}"
+        again = f"  restarted {rank.restart_count} times" if rank.restart_count else ""
+        lines.append(
+            f"    rank {rank.rank}  {rank.role:<7} {rank.host or '-':<16} {rank.state}{up}{again}"
+        )
+    for target, check in replica.endpoints:
+        lines.append(f"    {target.url}  {target.model}  {check.detail or 'answers'}")
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

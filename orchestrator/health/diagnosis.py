@@ -1,0 +1,248 @@
+"""Why a start failed, in one line, out of what the dead ranks logged last.
+
+The table is ordered: what causes other faults stands before what follows from them, so the
+first row that matches any line is the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The cause, the mend, and the log line that shows it."""
+
+    cause: str
+    mend: str
+    line: str = ""
+
+    def __str__(self) -> str:
+        shown = f" ({self.line})" if self.line else ""
+        return f"{self.cause}{shown}. {self.mend}"
+
+
+_RULES: tuple[tuple[str, str, str], ...] = (
+    # the container itself
+    (
+        r"exec format error",
+        "the image is built for another processor architecture than the host's",
+        "Use an image for the host's architecture (amd64 or arm64).",
+    ),
+    (
+        r"could not select device driver|nvidia-container-cli|unknown or invalid runtime name"
+        r"|failed to discover GPU vendor|unresolvable CDI devices",
+        "docker on this host cannot hand GPUs to containers",
+        "Install the NVIDIA Container Toolkit there, `nvidia-ctk runtime configure`, "
+        "restart docker.",
+    ),
+    (
+        r"executable file not found in \$PATH|exec: .*: (not found|no such file or directory)",
+        "the image has no such program",
+        "Use an image that holds vLLM, such as vllm/vllm-openai.",
+    ),
+    (
+        r"error gathering device information|no such file or directory.*/dev/",
+        "a device of orc_devices does not exist on this host",
+        "Correct orc_devices for this host, or load the driver of the device.",
+    ),
+    (
+        r"bind source path does not exist|invalid mount config|error mounting",
+        "a volume of this host cannot be mounted",
+        "Create the directory on the host, or correct orc_volumes or orc_hf_home.",
+    ),
+    # the command line
+    (
+        r"error: unrecognized arguments:|error: argument .*: |error: ambiguous option",
+        "vLLM does not accept an argument",
+        "Correct it with --set args.NAME=VALUE, or use an image whose vLLM knows it.",
+    ),
+    (
+        r"Remote engine \d+ must use --headless",
+        "a follower serves HTTP where it must be headless",
+        "This is a fault of the plan: report it with the output of `orc plan`.",
+    ),
+    # the model
+    (
+        r"GatedRepoError|gated repo|Access to model .* is restricted|401 Client Error",
+        "the model is gated, and no token with access to it was given",
+        "Set env.HF_TOKEN of the deployment to a token that has been granted access.",
+    ),
+    (
+        r"RepositoryNotFoundError|404 Client Error|is not a valid model identifier",
+        "the hub has no such model, or it needs a token",
+        "Correct the model's name, or set env.HF_TOKEN.",
+    ),
+    (
+        r"LocalEntryNotFoundError|We couldn't connect to|OfflineModeIsEnabled"
+        r"|Temporary failure in name resolution|Failed to resolve|Name or service not known",
+        "the host cannot reach the model hub",
+        "Open the way out, or put the weights on the host: orc_hf_home or orc_volumes.",
+    ),
+    (
+        r"does not appear to have a file named|No such file or directory: .*(config\.json|safeten)"
+        r"|Invalid repository ID or local directory|HFValidationError",
+        "the model's files are not where the container looks for them",
+        "Mount them on every host: orc_volumes, or orc_hf_home.",
+    ),
+    (
+        r"contains custom code which must be executed|trust_remote_code=True` in LLM"
+        r"|set the option `trust_remote_code=True`",
+        "the model brings code of its own, and vLLM was not told to run it",
+        "If you trust it: --set args.trust-remote-code=true",
+    ),
+    (
+        r"Model architectures .* are not supported|does not recognize this architecture"
+        r"|does not support .* architecture",
+        "the vLLM of this image does not know the model",
+        "Use a newer image.",
+    ),
+    # sizes
+    (
+        r"number of attention heads .*divisible by tensor parallel",
+        "the tensor-parallel size does not divide the model's attention heads",
+        "Choose another --strategy or --set parallel.tensor=N.",
+    ),
+    (
+        r"not divisible by weight quantization block",
+        "the tensor-parallel size cuts through the blocks of the quantised weights",
+        "Use fewer tensor-parallel ranks, or expert parallel.",
+    ),
+    (
+        r"len\(partitions\)|sum\(partitions\)|Invalid partition string",
+        "the pipeline's layer partition does not fit the model",
+        "Correct layer_partition: as many numbers as stages, with the model's layers as sum.",
+    ),
+    # memory
+    (
+        r"max seq(uence)? len.* KV cache|KV cache is needed, which is larger than",
+        "the KV cache has no room for one sequence of the maximum length",
+        "Lower --set args.max-model-len=N, or raise args.gpu-memory-utilization.",
+    ),
+    (
+        r"Free memory on device .* is less than desired",
+        "another process holds memory of a GPU",
+        "Stop it (nvidia-smi shows it), or lower --set args.gpu-memory-utilization=0.x",
+    ),
+    (
+        r"is less than desired CPU memory utilization",
+        "the host has less free memory than vLLM was told to reserve",
+        "Lower VLLM_CPU_KVCACHE_SPACE or --set args.gpu-memory-utilization=0.x",
+    ),
+    (
+        r"No available memory for the cache blocks",
+        "the weights leave no memory for the KV cache",
+        "Use more GPUs or a smaller variant, or raise args.gpu-memory-utilization.",
+    ),
+    (
+        r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUDA error: out of memory",
+        "a GPU ran out of memory",
+        "Use more GPUs or a smaller variant, or lower args.max-num-seqs or args.max-model-len.",
+    ),
+    (
+        r"No space left on device",
+        "a disk of this host is full",
+        "Make room where docker or the Hugging Face cache lives.",
+    ),
+    (
+        r"Bus error|unable to open shared memory|insufficient shared memory",
+        "shared memory (/dev/shm) ran out",
+        "Give the host more /dev/shm; host IPC is used, so the host's own size counts.",
+    ),
+    # devices and drivers
+    (
+        r"driver version is insufficient|forward compatibility was attempted"
+        r"|no kernel image is available|PTX was compiled with an unsupported toolchain",
+        "the host's GPU driver or GPU is not one that this image was built for",
+        "Update the driver, or use an image for its CUDA version.",
+    ),
+    (
+        r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver",
+        "vLLM sees no GPU in its container",
+        "Check nvidia-smi on the host and its container toolkit.",
+    ),
+    # network
+    (
+        r"\[?Errno 98\]?|[Aa]ddress already in use|EADDRINUSE",
+        "a port is taken by another process",
+        "Choose another one: --port or --set master_port=N.",
+    ),
+    (
+        r"NCCL error|ncclSystemError|ncclRemoteError|ncclInternalError|unhandled system error"
+        r"|Bootstrap : no socket interface found|Gloo connectFullMesh failed",
+        "the collective communication between the hosts failed",
+        "Check orc_interface and NCCL_IB_HCA of each host, and that all TCP between them is open.",
+    ),
+    (
+        r"DistStoreError|DistNetworkError|waiting for clients|client socket has timed out"
+        r"|failed to connect to .*(master|store)|Timed out initializing process group",
+        "the ranks did not find each other: the head's address was not reached in time",
+        "Check that every host reaches the head's orc_address, and that no rank is missing.",
+    ),
+    # follow-ups of something that was said before
+    (
+        r"ModuleNotFoundError|ImportError|cannot open shared object file",
+        "the image lacks something that vLLM needs",
+        "Use another image, or one built for this platform.",
+    ),
+    (
+        r"Permission denied|PermissionError",
+        "a file may not be read or written in the container",
+        "Check the owner and mode of orc_hf_home and orc_volumes.",
+    ),
+    (
+        r"Connection (closed|reset) by (remote )?peer|Connection refused|Broken pipe|EOFError",
+        "this rank lost its peers",
+        "Look at the rank that ended first.",
+    ),
+)
+_COMPILED = tuple((re.compile(pattern), cause, mend) for pattern, cause, mend in _RULES)
+_ERROR_LINE = re.compile(r"\b\w*(Error|Exception|ERROR|CRITICAL|FATAL|fatal|panic)\b")
+_NOISE = re.compile(r"^\s*(File \"|\^|Traceback|raise |return )")
+
+
+def diagnose(
+    lines: Sequence[str], *, exit_code: int | None = None, oom_killed: bool = False
+) -> Diagnosis | None:
+    """The first cause that the log lines of one rank show; None when they show none.
+
+    `exit_code` and `oom_killed` are its container's.
+    """
+    if oom_killed:
+        return Diagnosis(
+            "the host ran out of main memory and the kernel killed it",
+            "Use a host with more memory, or fewer processes there.",
+        )
+    for pattern, cause, mend in _COMPILED:
+        for line in lines:
+            if pattern.search(line):
+                return Diagnosis(cause, mend, _shown(line))
+    return _by_exit_code(exit_code) or _last_error(lines)
+
+
+def _by_exit_code(exit_code: int | None) -> Diagnosis | None:
+    if exit_code == 137:
+        return Diagnosis(
+            "it was killed (SIGKILL): by somebody, or by the kernel for memory",
+            "Look at `dmesg` of the host for the out-of-memory killer.",
+        )
+    if exit_code == 139:
+        return Diagnosis(
+            "it crashed (SIGSEGV)", "Try another image; report it to vLLM with its log."
+        )
+    return None
+
+
+def _last_error(lines: Sequence[str]) -> Diagnosis | None:
+    for line in reversed(lines):
+        if _ERROR_LINE.search(line) and not _NOISE.search(line):
+            return Diagnosis("its last error", "The log shows more: orc logs.", _shown(line))
+    return None
+
+
+def _shown(line: str) -> str:
+    line = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
+    line = re.sub(r"^\((\w+) pid=\d+\)\s*", "", line)
+    return line if len(line) <= 240 else line[:237] + "..."

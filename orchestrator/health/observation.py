@@ -1,0 +1,77 @@
+"""Look at the containers of many hosts, one round trip each, in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from orchestrator.errors import OrcError, UnreachableError
+from orchestrator.runtime.containers import ContainerState, HostObservation, parse_observation
+from orchestrator.runtime.scripts import Script, observe_script
+from orchestrator.transport.connection import CommandResult, Connection
+from orchestrator.transport.pool import ConnectionPool
+
+# A look takes 0.1 s; a daemon that does not answer must not hold up the look at the others.
+LOOK_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the hosts said. A host is in `unknown` when it, or its docker, did not answer."""
+
+    hosts: tuple[HostObservation, ...] = ()
+    unreachable: Mapping[str, str] = field(default_factory=dict)  # host -> why
+    broken: Mapping[str, str] = field(default_factory=dict)  # reached, but docker did not answer
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        return {**self.unreachable, **self.broken}
+
+    def containers(self, deployment: str | None = None) -> tuple[ContainerState, ...]:
+        """Our containers, of one deployment or of all, by deployment, replica and rank."""
+        found = [
+            state
+            for host in self.hosts
+            for state in host.containers
+            if state.deployment and deployment in (None, state.deployment)
+        ]
+        return tuple(sorted(found, key=lambda s: (s.deployment or "", s.replica, s.rank, s.host)))
+
+    def deployments(self) -> list[str]:
+        return sorted({state.deployment for state in self.containers() if state.deployment})
+
+
+def run_script(
+    connection: Connection, script: Script, *, timeout: float | None = None
+) -> CommandResult:
+    """Run a script of `runtime.scripts` on a host."""
+    return connection.script(script.text, script.arguments, timeout=timeout)
+
+
+def observe_host(
+    connection: Connection, names: Sequence[str] = (), last_line_of: Sequence[str] = ()
+) -> HostObservation:
+    """One look at one host. Raises UnreachableError; a docker that is down is a result."""
+    result = run_script(connection, observe_script(names, last_line_of), timeout=LOOK_TIMEOUT)
+    return parse_observation(connection.host, result.exit_status, result.stdout, result.stderr)
+
+
+def observe(
+    pool: ConnectionPool, hosts: Iterable[str], names: Mapping[str, Sequence[str]] | None = None
+) -> Observation:
+    """One look at every host. `names`: for each host, names to report though unlabelled."""
+    wanted = names or {}
+    answers = pool.map(hosts, lambda c: observe_host(c, wanted.get(c.host, ())))
+    seen: list[HostObservation] = []
+    unreachable: dict[str, str] = {}
+    broken: dict[str, str] = {}
+    for name, answer in answers.items():
+        if isinstance(answer, UnreachableError):
+            unreachable[name] = answer.what
+        elif isinstance(answer, OrcError):
+            broken[name] = answer.what
+        elif answer.error:
+            broken[name] = answer.error
+        else:
+            seen.append(answer)
+    return Observation(tuple(seen), unreachable, broken)

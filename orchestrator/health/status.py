@@ -1,0 +1,185 @@
+"""How a deployment stands, from what was seen of its containers and endpoints. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from orchestrator.health.endpoint import EndpointCheck, Target
+from orchestrator.runtime.containers import ContainerState
+
+Health = Literal["healthy", "slow", "starting", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankStatus:
+    """One rank. `state` is `running`, how it ended, or `missing`."""
+
+    replica: int
+    rank: int
+    role: str
+    host: str | None
+    state: str
+    fine: bool
+    up_seconds: float | None = None
+    restart_count: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "replica": self.replica,
+            "rank": self.rank,
+            "role": self.role,
+            "host": self.host,
+            "state": self.state,
+            "up_seconds": self.up_seconds,
+            "restart_count": self.restart_count,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """One replica. `detail` says why it is not healthy."""
+
+    replica: int
+    health: Health
+    detail: str
+    ranks: tuple[RankStatus, ...]
+    endpoints: tuple[tuple[Target, EndpointCheck], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "replica": self.replica,
+            "health": self.health,
+            "detail": self.detail,
+            "ranks": [rank.to_dict() for rank in self.ranks],
+            "endpoints": [
+                {
+                    "url": target.url,
+                    "host": target.host,
+                    "model": target.model,
+                    "stage": check.stage,
+                    "detail": check.detail,
+                }
+                for target, check in self.endpoints
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStatus:
+    """A deployment: its replicas, in order."""
+
+    name: str
+    replicas: tuple[ReplicaStatus, ...]
+
+    @property
+    def failed(self) -> bool:
+        return any(replica.health in ("failed", "starting") for replica in self.replicas)
+
+    @property
+    def unknown(self) -> bool:
+        return any(replica.health == "unknown" for replica in self.replicas)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "replicas": [replica.to_dict() for replica in self.replicas],
+        }
+
+
+def deployment_statuses(
+    states: Iterable[ContainerState],
+    checks: Mapping[Target, EndpointCheck],
+    unknown_hosts: Mapping[str, str],
+) -> list[DeploymentStatus]:
+    """Every deployment of which a container was seen.
+
+    A rank that is missing while there are hosts of which nothing is known is unknown, not
+    failed: it may be there.
+    """
+    by_name: dict[str, list[ContainerState]] = {}
+    for state in states:
+        by_name.setdefault(state.deployment or "", []).append(state)
+    return [
+        DeploymentStatus(name, tuple(_replicas(by_name[name], checks, unknown_hosts)))
+        for name in sorted(by_name)
+    ]
+
+
+def _replicas(
+    states: Sequence[ContainerState],
+    checks: Mapping[Target, EndpointCheck],
+    unknown_hosts: Mapping[str, str],
+) -> Iterable[ReplicaStatus]:
+    for number in sorted({state.replica for state in states}):
+        own = sorted((s for s in states if s.replica == number), key=lambda s: s.rank)
+        urls = {state.endpoint for state in own if state.endpoint}
+        asked = tuple(
+            (target, check)
+            for target, check in checks.items()
+            if target.replica == number and target.url in urls
+        )
+        yield _replica(number, own, asked, unknown_hosts)
+
+
+def _replica(
+    number: int,
+    states: Sequence[ContainerState],
+    endpoints: tuple[tuple[Target, EndpointCheck], ...],
+    unknown_hosts: Mapping[str, str],
+) -> ReplicaStatus:
+    ranks = [_rank(state) for state in states]
+    present = {state.rank for state in states}
+    missing = [r for r in range(max(state.nodes for state in states)) if r not in present]
+    ranks += [_missing(number, rank, unknown_hosts) for rank in missing]
+    ranks.sort(key=lambda rank: rank.rank)
+    health, detail = _judge(ranks, states, endpoints, bool(missing and unknown_hosts))
+    return ReplicaStatus(number, health, detail, tuple(ranks), endpoints)
+
+
+def _rank(state: ContainerState) -> RankStatus:
+    return RankStatus(
+        replica=state.replica,
+        rank=state.rank,
+        role=state.role,
+        host=state.host,
+        state="running" if state.running else state.ending(),
+        fine=state.running,
+        up_seconds=state.up_seconds,
+        restart_count=state.restart_count,
+    )
+
+
+def _missing(replica: int, rank: int, unknown_hosts: Mapping[str, str]) -> RankStatus:
+    if unknown_hosts:
+        state = f"not seen; unknown hosts: {', '.join(unknown_hosts)}"
+    else:
+        state = "missing: no host has its container"
+    return RankStatus(replica, rank, "", None, state, fine=bool(unknown_hosts))
+
+
+def _judge(
+    ranks: Sequence[RankStatus],
+    states: Sequence[ContainerState],
+    endpoints: Sequence[tuple[Target, EndpointCheck]],
+    maybe_elsewhere: bool,
+) -> tuple[Health, str]:
+    dead = [rank for rank in ranks if not rank.fine]
+    if dead:
+        ages = {state.rank: state.ended_seconds_ago or 0.0 for state in states}
+        dead.sort(key=lambda rank: -ages.get(rank.rank, 0.0))
+        named = "; ".join(f"rank {r.rank} on {r.host or 'no host'}: {r.state}" for r in dead)
+        return "failed", named
+    unwell = [(target, check) for target, check in endpoints if not check.healthy]
+    if unwell and all(check.slow for _, check in unwell):
+        return "slow", "; ".join(check.detail for _, check in unwell)
+    if unwell:
+        detail = "; ".join(f"{target.url}: {check.detail}" for target, check in unwell)
+        starting = all(check.stage == "connect" for _, check in unwell)
+        return ("starting" if starting else "failed"), detail
+    if maybe_elsewhere:
+        return "unknown", "a rank was not seen, and there are hosts that did not answer"
+    if not endpoints and any(state.endpoint for state in states):
+        return "failed", "its endpoint was not asked"
+    return "healthy", ""

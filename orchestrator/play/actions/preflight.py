@@ -1,0 +1,184 @@
+"""Gather facts, plan with them, look at what runs, decide, and check the hosts that will start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from orchestrator.checks.preflight import Subject, host_checks, preflight
+from orchestrator.checks.result import CheckResult
+from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, UnreachableError
+from orchestrator.facts.host_facts import HostFacts
+from orchestrator.facts.parse import is_complete, parse_facts
+from orchestrator.facts.probe_script import PROBE_SCRIPT
+from orchestrator.health.observation import Observation, observe
+from orchestrator.planning.build import plan
+from orchestrator.planning.decision import Decision, ReplicaDecision, decide
+from orchestrator.planning.plan import Plan
+from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.run import Run
+from orchestrator.transport.connection import Connection
+from orchestrator.transport.pool import ConnectionPool
+
+_PROBE_TIMEOUT = 60.0
+
+
+class PreflightArguments(Arguments):
+    """`replace`: a deployment of the same name that runs another spec may be replaced."""
+
+    replace: bool = False
+
+
+def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
+    """Reports every host. Without a deployment only the hosts themselves are checked."""
+    run.facts, run.unreachable = gather_facts(run.pool, run.inventory.hosts)
+    if run.deployment is None or run.catalog is None:
+        _report_unreachable(run.unreachable, report)
+        _report_checks(run, host_checks(run.facts), run.facts, report)
+        return
+    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts)
+    run.name = run.plan.name
+    for note in run.plan.notes:
+        run.say("note", note)
+    hosts = list(dict.fromkeys(node.host for node in run.plan.nodes))
+    _refuse_unreachable(run, hosts, report)
+    run.observation = look(run, run.plan)
+    _refuse_unanswered(run.observation, hosts)
+    everything = [state for host in run.observation.hosts for state in host.containers]
+    run.decision = decide(run.plan, everything, replace=arguments.replace)
+    if run.decision.refusals:
+        raise ErrorGroup(_refusal(text) for text in run.decision.refusals)
+    starting = {decision.replica for decision in run.decision.replicas if decision.starts}
+    subject = Subject(
+        nodes=[node for node in run.plan.nodes if node.replica in starting],
+        facts=run.facts,
+        containers=everything,
+        going=frozenset(
+            state.id
+            for decision in run.decision.of("restart", "remove")
+            for state in decision.containers
+        ),
+    )
+    _report_checks(run, preflight(subject), hosts, report)
+    for decision in run.decision.replicas:
+        _say_decision(run, decision)
+
+
+def gather_facts(
+    pool: ConnectionPool, hosts: Iterable[str]
+) -> tuple[dict[str, HostFacts], dict[str, str]]:
+    """The facts of every host that answered, and why the others did not."""
+    facts: dict[str, HostFacts] = {}
+    unreachable: dict[str, str] = {}
+    for name, answer in pool.map(hosts, probe_host).items():
+        if isinstance(answer, OrcError):
+            unreachable[name] = str(answer)
+        else:
+            facts[name] = answer
+    return facts, unreachable
+
+
+def probe_host(connection: Connection) -> HostFacts:
+    """One host's facts, in one round trip. Raises DeploymentError when the probe broke off."""
+    result = connection.script(PROBE_SCRIPT, timeout=_PROBE_TIMEOUT)
+    if not is_complete(result.stdout):
+        said = result.stderr.strip().splitlines()[-1:] or ["nothing"]
+        raise DeploymentError(
+            f"the probe ended with status {result.exit_status} and said: {said[0]}",
+            where=connection.host,
+            hint="the login needs a POSIX shell: ssh to the host and run `sh`",
+        )
+    return parse_facts(result.stdout)
+
+
+def look(run: Run, plan: Plan) -> Observation:
+    """What runs on every host that can be reached, and what has a name that the plan wants."""
+    names: dict[str, list[str]] = {}
+    for node in plan.nodes:
+        names.setdefault(node.host, []).append(node.name)
+    reached = [name for name in run.inventory.hosts if name not in run.unreachable]
+    return observe(run.pool, reached, names)
+
+
+def _refuse_unreachable(run: Run, hosts: list[str], report: Report) -> None:
+    for name, why in run.unreachable.items():
+        if name not in hosts:
+            run.say("warning", f"{why} (the plan does not use it; what runs there is unknown)")
+    _report_unreachable({n: why for n, why in run.unreachable.items() if n in hosts}, report)
+    if any(name in hosts for name in run.unreachable):
+        missing = ", ".join(name for name in hosts if name in run.unreachable)
+        raise UnreachableError(
+            f"nothing was started: the plan needs {missing}",
+            hint=f"mend the host, or leave it out: --limit 'all:!{missing.replace(', ', ':!')}'",
+        )
+
+
+def _refuse_unanswered(observation: Observation, hosts: list[str]) -> None:
+    errors: list[OrcError] = [
+        UnreachableError(f"nothing was started: {why}", where=name)
+        for name, why in observation.unreachable.items()
+        if name in hosts
+    ]
+    errors += [
+        DeploymentError(f"nothing was started: {why}", where=name, hint="is docker running there?")
+        for name, why in observation.broken.items()
+        if name in hosts
+    ]
+    if errors:
+        raise ErrorGroup(errors)
+
+
+def _report_unreachable(unreachable: Mapping[str, str], report: Report) -> None:
+    for name, why in unreachable.items():
+        report(HostResult(name, "unreachable", why))
+
+
+def _report_checks(
+    run: Run, results: list[CheckResult], hosts: Iterable[str], report: Report
+) -> None:
+    for host in hosts:
+        own = [result for result in results if result.host == host]
+        for result in own:
+            if result.status == "warning":
+                run.say("warning", str(result), host=host, data=result.to_dict())
+        failed = [result for result in own if result.status == "failed"]
+        data = {"checks": [result.to_dict() for result in own]}
+        if failed:
+            text = "\n".join(_text(result) for result in failed)
+            report(HostResult(host, "failed", text, data=data))
+        else:
+            fine = "; ".join(result.detail for result in own if result.status == "ok")
+            report(HostResult(host, "ok", fine, data=data))
+
+
+def _text(result: CheckResult) -> str:
+    return result.detail + (f"\n  do:  {result.hint}" if result.hint else "")
+
+
+def _refusal(text: str) -> DeploymentError:
+    if text.startswith("replica "):
+        return DeploymentError(
+            text,
+            why="it serves under this name now; nothing was touched",
+            hint="--replace stops it and starts the plan; or give this one another --name",
+        )
+    return DeploymentError(text)
+
+
+def _say_decision(run: Run, decision: ReplicaDecision) -> None:
+    words = {
+        "keep": "runs as planned",
+        "start": "starts",
+        "restart": "is restarted whole",
+        "remove": "is stopped",
+        "differs": "differs",
+    }
+    reasons = f" ({'; '.join(decision.reasons)})" if decision.reasons else ""
+    run.say("note", f"replica {decision.replica} {words[decision.action]}{reasons}")
+
+
+def all_kept(decision: Decision) -> bool:
+    """Whether everything runs as planned already."""
+    return all(replica.action == "keep" for replica in decision.replicas)
+
+
+ACTION = Action("preflight", PreflightArguments, perform)

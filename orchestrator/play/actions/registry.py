@@ -1,0 +1,20 @@
+"""Every action by its name. A new one is a file here and a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator.play.action import Action
+from orchestrator.play.actions import preflight, probe, pull_image, start, stop, wait_healthy
+
+ACTIONS: Mapping[str, Action] = {
+    action.name: action
+    for action in (
+        preflight.ACTION,
+        pull_image.ACTION,
+        start.ACTION,
+        wait_healthy.ACTION,
+        probe.ACTION,
+        stop.ACTION,
+    )
+}

@@ -1,0 +1,135 @@
+"""Start every replica that does not run: all its ranks together, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
+from orchestrator.health.diagnosis import diagnose
+from orchestrator.health.observation import observe, run_script
+from orchestrator.planning.decision import ReplicaDecision
+from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
+from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.run import Run
+from orchestrator.runtime.scripts import Script, environment_file, start_script
+from orchestrator.transport.connection import CommandResult, Connection
+
+_START_TIMEOUT = 300.0
+
+
+class StartArguments(Arguments):
+    """`keep_failed`: leave the ranks of a replica running when one of them did not start."""
+
+    keep_failed: bool = False
+
+
+def perform(run: Run, arguments: StartArguments, report: Report) -> None:
+    plan, decision = run.planned, run.decided
+    starting = [d for d in decision.replicas if d.starts]
+    nodes = [node for d in starting for node in plan.nodes if node.replica == d.replica]
+    for node in nodes:
+        environment_file(node.env)  # what cannot be written is refused before anything stops
+    if run.check:
+        _say_what(run, nodes, report)
+        return
+    _clear(run, decision.of("restart", "remove"))
+    run.started = {decision.replica for decision in starting}
+    failed = _start(run, nodes, report)
+    for node in plan.nodes:
+        if node.replica not in run.started:
+            report(HostResult(node.host, "ok", f"{node.name} runs", node.replica, node.rank))
+    if failed and not arguments.keep_failed:
+        _stop_failed(run, failed)
+
+
+def _say_what(run: Run, nodes: Sequence[LaunchSpec], report: Report) -> None:
+    for decision in run.decided.of("restart", "remove"):
+        for state in decision.containers:
+            report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
+    for node in nodes:
+        text = f"would start {node.name}"
+        report(HostResult(node.host, "changed", text, node.replica, node.rank))
+
+
+def _clear(run: Run, decisions: Sequence[ReplicaDecision]) -> None:
+    """Stop and remove what is left of the replicas. Raises OrcError when that does not work."""
+    states = [state for decision in decisions for state in decision.containers]
+    for state in states:
+        run.say("progress", f"stopping {state.name}", host=state.host)
+    answers = stop_containers(run.pool, states, run.planned.name, remove=True)
+    errors = [answer for answer in answers.values() if answer is not None]
+    if errors:
+        raise ErrorGroup(errors)
+
+
+def _start(run: Run, nodes: Sequence[LaunchSpec], report: Report) -> list[LaunchSpec]:
+    """Start all nodes in parallel; returns those that did not start."""
+    by_host: dict[str, list[LaunchSpec]] = {}
+    for node in nodes:
+        by_host.setdefault(node.host, []).append(node)
+    scripts = {node.name: _script(node) for node in nodes}
+    # Every rank of a group waits for the others, so they all start at once.
+    answers = run.pool.map(
+        by_host,
+        lambda c: [_run(c, scripts[node.name]) for node in by_host[c.host]],
+        forks=len(by_host) or 1,
+    )
+    failed = []
+    for host, answer in answers.items():
+        if isinstance(answer, OrcError):
+            status: Status = "unreachable" if isinstance(answer, UnreachableError) else "failed"
+            text = f"{answer}\n  whether anything was started there is unknown: orc status"
+            report(HostResult(host, status, text))
+            failed += by_host[host]
+            continue
+        for node, result in zip(by_host[host], answer, strict=True):
+            if result.ok:
+                report(HostResult(host, "changed", f"started {node.name}", node.replica, node.rank))
+            else:
+                failed.append(node)
+                text = start_failure(node.name, result)
+                report(HostResult(host, "failed", text, node.replica, node.rank))
+    return failed
+
+
+def _script(node: LaunchSpec) -> Script:
+    return start_script(node.container, node.env, node.deployment, node.command)
+
+
+def _run(connection: Connection, script: Script) -> CommandResult:
+    return run_script(connection, script, timeout=_START_TIMEOUT)
+
+
+def start_failure(name: str, result: CommandResult) -> str:
+    """Why `docker run` did not start a container: what docker said, the cause, the mend."""
+    said = [
+        line.removeprefix("docker: ").strip()
+        for line in result.stderr.splitlines()
+        if line.strip() and not line.startswith(("See 'docker", "Run 'docker"))
+    ]
+    text = f"{name} did not start: {' '.join(said) or f'status {result.exit_status}'}"
+    cause = diagnose(said)
+    return f"{text}\n  cause: {cause.cause}\n  do:  {cause.mend}" if cause else text
+
+
+def _stop_failed(run: Run, failed: Sequence[LaunchSpec]) -> None:
+    """One group, one fate: stop the other ranks; their containers stay for reading."""
+    replicas = {node.replica for node in failed}
+    hosts = dict.fromkeys(node.host for node in run.planned.nodes if node.replica in replicas)
+    seen = observe(run.pool, hosts)
+    states = [s for s in seen.containers(run.planned.name) if s.replica in replicas]
+    errors = stop_containers(
+        run.pool, [s for s in states if s.running], run.planned.name, remove=False
+    )
+    run.say("progress", _stopped_text(replicas, errors))
+
+
+def _stopped_text(replicas: set[int], errors: Mapping[str, OrcError | None]) -> str:
+    names = ", ".join(map(str, sorted(replicas)))
+    text = f"stopped every rank of replica {names}; the containers stay for orc logs"
+    trouble = [error for error in errors.values() if error is not None]
+    return text + "".join(f"\n{error}" for error in trouble)
+
+
+ACTION = Action("start", StartArguments, perform)

@@ -1,0 +1,169 @@
+"""Wait until every replica answers a completion, or one of its ranks ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from orchestrator.errors import OrcError
+from orchestrator.events.event import Event
+from orchestrator.health.endpoint import Target
+from orchestrator.health.failure import explain_failure
+from orchestrator.health.judge import RankKey, Verdict
+from orchestrator.health.observation import observe
+from orchestrator.health.targets import plan_targets
+from orchestrator.health.watch import Group, Patience, Watch, wait_healthy
+from orchestrator.planning.plan import Plan
+from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.run import Run
+
+
+class WaitArguments(Arguments):
+    """`keep_failed`: leave the other ranks of a replica running when it fails."""
+
+    keep_failed: bool = False
+
+
+def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
+    """How long, how often and whether by a completion is the deployment's `health`."""
+    plan = run.planned
+    if run.check:
+        for node in plan.nodes:
+            text = "would wait until it is healthy"
+            report(HostResult(node.host, "ok", text, node.replica, node.rank))
+        return
+    health = plan.deployment.health
+    groups = _groups(run, plan)
+    patience = Patience(health.timeout, health.interval, health.completion)
+    stops: list[threading.Thread] = []
+
+    with Watch(run.pool.connection, groups, patience) as watch:
+        told: set[str] = set()
+
+        def on_step(data: dict[str, object]) -> None:
+            _tell_unreachable(run, groups, watch, told)
+            run.emit(Event("nodes", data=_clean(run, data)))
+
+        def on_end(group: Group, verdict: Verdict) -> None:
+            run.endpoints |= watch.endpoints(group)
+            if verdict.state == "healthy":
+                _report_healthy(group, report)
+                return
+            _report_failed(run, group, verdict, report)
+            if group.replica in run.started and not arguments.keep_failed:
+                thread = threading.Thread(target=_stop, args=(run, group), daemon=True)
+                thread.start()
+                stops.append(thread)
+
+        try:
+            wait_healthy(watch, groups, on_step, on_end)
+        except KeyboardInterrupt:
+            _say_interrupted(run, plan)
+            raise
+    for thread in stops:
+        thread.join()
+
+
+def _groups(run: Run, plan: Plan) -> list[Group]:
+    restarts = {
+        (state.host, state.name): state.restart_count
+        for decision in run.decided.of("keep")
+        for state in decision.containers
+    }
+    targets: dict[int, list[Target]] = {}
+    for target in plan_targets(plan):
+        targets.setdefault(target.replica, []).append(target)
+    groups = []
+    for nodes in plan.replicas():
+        replica = nodes[0].replica
+        groups.append(
+            Group(
+                replica=replica,
+                ranks=tuple(RankKey(node.host, node.name, node.rank) for node in nodes),
+                targets=tuple(targets.get(replica, ())),
+                restarts={node.name: restarts.get((node.host, node.name), 0) for node in nodes},
+            )
+        )
+    return groups
+
+
+def _report_healthy(group: Group, report: Report) -> None:
+    for rank in group.ranks:
+        urls = ", ".join(t.url for t in group.targets if t.host == rank.host)
+        report(
+            HostResult(
+                rank.host,
+                "ok",
+                f"replica {group.replica} rank {rank.rank} is healthy{': ' + urls if urls else ''}",
+                group.replica,
+                rank.rank,
+            )
+        )
+
+
+def _report_failed(run: Run, group: Group, verdict: Verdict, report: Report) -> None:
+    failure = explain_failure(run.pool.connection, group, verdict, run.secrets)
+    guilty = {problem.rank.host for problem in verdict.problems} or {group.head.host}
+    first = verdict.problems[0].rank if verdict.problems else group.head
+    for host in sorted(guilty, key=lambda name: name != first.host):
+        text = failure.text() if host == first.host else f"see {first.host}"
+        data = failure.to_dict() if host == first.host else {}
+        report(HostResult(host, "failed", text, group.replica, data=data))
+    if group.replica not in run.started:
+        run.say(
+            "warning",
+            f"replica {group.replica} ran before this run and was left as it is",
+        )
+
+
+def _stop(run: Run, group: Group) -> None:
+    """Stop all ranks of a failed replica; the containers stay, so that orc logs can show them."""
+    name = run.planned.name
+    try:
+        seen = observe(run.pool, dict.fromkeys(rank.host for rank in group.ranks))
+        states = [s for s in seen.containers(name) if s.replica == group.replica and s.running]
+        answers = stop_containers(run.pool, states, name, remove=False)
+        errors = [answer for answer in answers.values() if answer is not None]
+    except OrcError as trouble:
+        errors = [trouble]
+    for error in errors:
+        run.say("warning", str(error))
+    if not errors:
+        text = f"stopped every rank of replica {group.replica}; their containers stay for orc logs"
+        run.say("note", text, replica=group.replica)
+
+
+def _tell_unreachable(run: Run, groups: Sequence[Group], watch: Watch, told: set[str]) -> None:
+    """Say once when a host cannot be reached, and once when it is back."""
+    now: dict[str, str] = {}
+    for group in groups:
+        now |= watch.verdict(group).unreachable
+    for host, why in now.items():
+        if host not in told:
+            text = f"{why}; that is no dead rank, so orc waits until it is back"
+            run.say("warning", text, host=host)
+    for host in told - set(now):
+        run.say("note", f"{host} can be reached again", host=host)
+    told.clear()
+    told.update(now)
+
+
+def _clean(run: Run, data: dict[str, object]) -> dict[str, object]:
+    replicas = data["replicas"]
+    assert isinstance(replicas, list)
+    cleaned = [{**replica, "last_line": run.clean(replica["last_line"])} for replica in replicas]
+    return {**data, "replicas": cleaned}
+
+
+def _say_interrupted(run: Run, plan: Plan) -> None:
+    run.say(
+        "warning",
+        f"interrupted; what was started goes on running.\n"
+        f"see it:    orc status {plan.name}; orc logs {plan.name}\n"
+        f"wait on:   the same orc up again\n"
+        f"remove it: orc down {plan.name}",
+    )
+
+
+ACTION = Action("wait_healthy", WaitArguments, perform)

@@ -1,0 +1,75 @@
+"""One run of a playbook: what it was given, and what its actions found out so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.deployment import Deployment
+from orchestrator.errors import InputError
+from orchestrator.events.event import Emit, Event, Kind
+from orchestrator.facts.host_facts import HostFacts
+from orchestrator.health.endpoint import EndpointCheck, Target
+from orchestrator.health.observation import Observation
+from orchestrator.inventory.load import Inventory
+from orchestrator.planning.decision import Decision
+from orchestrator.planning.plan import Plan
+from orchestrator.recipes.catalog import Catalog
+from orchestrator.secret import Secret, redact
+from orchestrator.transport.pool import ConnectionPool
+
+
+@dataclass
+class Run:
+    """Given: inventory, pool, emit, what is selected, `check` (say, do not do), variables.
+
+    Found out by actions, in this order: facts, plan, observation, decision, checks of the
+    endpoints.
+    """
+
+    inventory: Inventory
+    pool: ConnectionPool
+    emit: Emit
+    catalog: Catalog | None = None
+    deployment: Deployment | None = None
+    name: str | None = None
+    check: bool = False
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    facts: dict[str, HostFacts] = field(default_factory=dict)
+    unreachable: dict[str, str] = field(default_factory=dict)
+    plan: Plan | None = None
+    observation: Observation | None = None
+    decision: Decision | None = None
+    started: set[int] = field(default_factory=set)  # replicas that this run started
+    stopped: int = 0  # containers that this run stopped
+    endpoints: dict[Target, EndpointCheck] = field(default_factory=dict)
+
+    @property
+    def planned(self) -> Plan:
+        """The plan. Raises InputError when no task has made one."""
+        if self.plan is None:
+            raise InputError("there is no plan yet", hint="put the task `preflight` first")
+        return self.plan
+
+    @property
+    def decided(self) -> Decision:
+        """The decision. Raises InputError when no task has made one."""
+        if self.decision is None:
+            raise InputError("what runs is not known yet", hint="put the task `preflight` first")
+        return self.decision
+
+    @property
+    def secrets(self) -> list[Secret]:
+        """Every secret value that the plan hands to a host."""
+        nodes = self.plan.nodes if self.plan else ()
+        found = {v for node in nodes for v in node.env.values() if isinstance(v, Secret)}
+        return list(found)
+
+    def clean(self, text: str) -> str:
+        """Text that came back from a host, without secret values."""
+        return redact(text, self.secrets)
+
+    def say(self, kind: Kind, message: str, **fields: Any) -> None:
+        self.emit(Event(kind, self.clean(message), **fields))

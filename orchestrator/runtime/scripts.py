@@ -1,0 +1,189 @@
+"""Shell scripts that do several docker commands on a host in one round trip.
+
+Each is POSIX sh whose body is a function, called in the last line: a connection that breaks
+while the script is being sent runs nothing. What varies comes as arguments, so nothing here
+has to be quoted; only environment values are part of a script's text, since that goes over
+stdin and shows in no process list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.errors import InputError
+from orchestrator.runtime.container import Container
+from orchestrator.secret import Secret
+
+# Statuses of the scripts below; docker's own are 1 and 125 to 127.
+CANNOT_WRITE = 73
+STILL_RUNNING = 75
+NOT_OURS = 76
+
+_INSPECT = (
+    '{"id":{{json .Id}},"name":{{json .Name}},"state":{{json .State}},'
+    '"image":{{json .Config.Image}},"image_id":{{json .Image}},'
+    '"path":{{json .Path}},"args":{{json .Args}},'
+    '"labels":{{json .Config.Labels}},"restarts":{{json .RestartCount}}}'
+)
+
+# The environment of a container, which may hold secrets, is on purpose not asked for.
+_OBSERVE = f"""
+observe() {{
+  date +%s.%N
+  ids=$(docker ps --all --quiet --no-trunc --filter label=orc.deployment </dev/null) || return 1
+  names=
+  while [ "$#" -gt 0 ] && [ "$1" != -- ]; do names="$names $1"; shift; done
+  [ -z "$ids$names" ] ||
+    docker container inspect --format '{_INSPECT}' $ids $names </dev/null
+  while [ "$#" -gt 1 ]; do
+    shift
+    printf '@log %s\\n' "$1"
+    docker logs --tail 1 "$1" </dev/null 2>&1 | tail -n 1
+    echo
+  done
+  return 0
+}}
+observe "$@"
+"""
+
+_START_HEAD = """
+start() {
+  deployment=$1 name=$2 env_file=$3
+  shift 3
+  umask 077
+  mkdir -p "$(dirname "$env_file")" || return 73
+  trap 'rm -f "$env_file"' EXIT
+  trap 'exit 130' HUP INT TERM
+  rm -f "$env_file"
+  cat >"$env_file" <<'END_OF_ENVIRONMENT' || return 73
+"""
+
+_START_TAIL = """END_OF_ENVIRONMENT
+  found=$(docker container inspect --format \\
+    '{{index .Config.Labels "orc.deployment"}} {{.State.Running}}' "$name" </dev/null 2>/dev/null)
+  case $found in
+    "") ;;
+    "$deployment false") docker rm "$name" </dev/null >/dev/null || return 1 ;;
+    "$deployment true") echo "container $name is running already" >&2; return 75 ;;
+    *) echo "container $name is not one of deployment $deployment" >&2; return 76 ;;
+  esac
+  "$@" </dev/null
+}
+start "$@"
+"""
+
+_STOP = """
+stop() {
+  deployment=$1 seconds=$2 remove=$3
+  shift 3
+  ours= status=0
+  for id in "$@"; do
+    owner=$(docker container inspect --format '{{index .Config.Labels "orc.deployment"}}' \\
+      "$id" </dev/null 2>/dev/null) || continue
+    if [ "$owner" = "$deployment" ]; then ours="$ours $id"; else
+      echo "container $id is not one of deployment $deployment" >&2; status=76
+    fi
+  done
+  [ -n "$ours" ] || return $status
+  docker stop -t "$seconds" $ours </dev/null || status=1
+  [ "$remove" = no ] || docker rm --force $ours </dev/null || status=1
+  return $status
+}
+stop "$@"
+"""
+
+_LOG_TAILS = """
+tails() {
+  lines=$1
+  shift
+  for id in "$@"; do
+    printf '@log %s\\n' "$id"
+    docker logs --tail "$lines" "$id" </dev/null 2>&1
+    echo
+  done
+}
+tails "$@"
+"""
+
+_DISK_FREE = """
+root=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null </dev/null)
+df -Pk "${root:-/var/lib/docker}" 2>/dev/null || df -Pk /
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script's text, which goes over stdin, and its arguments. Never printed: see `text`."""
+
+    text: str
+    arguments: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Script(arguments={self.arguments!r})"  # the text may hold secrets
+
+
+def observe_script(names: Sequence[str] = (), last_line_of: Sequence[str] = ()) -> Script:
+    """Report all labelled containers, those called `names` whether labelled or not, and the
+    last log line of `last_line_of`. `containers.parse_observation` reads what it prints."""
+    tails = ("--", *last_line_of) if last_line_of else ()
+    return Script(_OBSERVE, (*names, *tails))
+
+
+def start_script(
+    container: Container,
+    env: Mapping[str, str | Secret],
+    deployment: str,
+    run_command: Sequence[str],
+) -> Script:
+    """Start `container` with `run_command` and the environment `env`.
+
+    The environment file exists only while docker reads it, with mode 0600. An exited container
+    of the same name makes room if it is of the same deployment.
+    Ends with STILL_RUNNING or NOT_OURS when such a container is in the way, with CANNOT_WRITE
+    when the environment file cannot be written, else as `docker run` does.
+    Raises InputError for a value that docker's format of environment files cannot hold.
+    """
+    env_file = container.env_file or f".orc/{container.name}.env"
+    return Script(
+        _START_HEAD + environment_file(env) + _START_TAIL,
+        (deployment, container.name, env_file, *run_command),
+    )
+
+
+def stop_script(
+    container_ids: Sequence[str], deployment: str, *, seconds: int, remove: bool
+) -> Script:
+    """Stop the containers, waiting up to `seconds` before they are killed; only those that
+    carry the deployment's label. With `remove` they are removed as well."""
+    return Script(_STOP, (deployment, str(seconds), "yes" if remove else "no", *container_ids))
+
+
+def log_tails_script(container_ids: Sequence[str], lines: int) -> Script:
+    """The last `lines` of each container's log; `containers.parse_log_tails` reads them."""
+    return Script(_LOG_TAILS, (str(lines), *container_ids))
+
+
+def disk_free_script() -> Script:
+    """`df -Pk` of where docker keeps its images."""
+    return Script(_DISK_FREE)
+
+
+def environment_file(env: Mapping[str, str | Secret]) -> str:
+    """`env` in the format of `docker run --env-file`: NAME=value, one a line, no quoting.
+
+    Raises InputError, without the value, for what that format cannot hold.
+    """
+    lines = []
+    for name, value in env.items():
+        text = value.reveal() if isinstance(value, Secret) else value
+        if not name or name[0] == "#" or any(c in "=\n\r\t \0" for c in name):
+            raise InputError(f"{name!r} cannot be the name of an environment variable")
+        if any(c in "\n\r\0" for c in text):
+            raise InputError(
+                f"the value of {name} holds a line break",
+                why="docker's environment files hold one NAME=value a line and have no quoting",
+                hint=f"encode {name} (base64, JSON on one line), or mount a file instead",
+            )
+        lines.append(f"{name}={text}\n")
+    return "".join(lines)
