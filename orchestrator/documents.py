@@ -75,7 +75,10 @@ class Document:
 
     def where(self, keys: Sequence[Key] = ()) -> str:
         """`file:line` of the value under `keys`, or of its nearest parent that exists."""
-        node = yaml.compose(self.text, Loader=yaml.CSafeLoader)
+        try:
+            node = yaml.compose(self.text, Loader=yaml.CSafeLoader)
+        except yaml.YAMLError:  # JSON that is no YAML, or another form altogether
+            return self.path
         line = node.start_mark.line if node is not None else 0
         for key in keys:
             found = _child(node, key)
@@ -126,14 +129,17 @@ def read_document(path: Path | str) -> Document:
     Raises InputError when it is missing, cannot be read or is not YAML: the message holds
     file, line, column and the line itself.
     """
-    path = Path(path)
+    return parse_document(read_text(path), str(path))
+
+
+def read_text(path: Path | str) -> str:
+    """The text of a file. Raises InputError when it is missing or cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError("no such file", where=str(path)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {error}", where=str(path)) from None
-    return parse_document(text, str(path))
 
 
 def parse_document(text: str, path: str) -> Document:
