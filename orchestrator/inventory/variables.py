@@ -57,7 +57,7 @@ class _Reading:
     looked_up: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class HostVariables(Mapping[str, Any]):
     """All variables of one host. Reading one resolves its templates and runs its lookups.
 
@@ -73,18 +73,24 @@ class HostVariables(Mapping[str, Any]):
     _resolved: dict[str, Resolved] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        resolved = self.resolve(name)
-        if name == ENVIRONMENT:
+        if name == ENVIRONMENT and name in self.written:
             return dict(self.environment())
+        resolved = self.resolve(name)
         if resolved.looked_up and is_secret_variable(name):
             return conceal(resolved.value)
         return resolved.value
+
+    def __contains__(self, name: object) -> bool:  # without resolving it
+        return name in self.written
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.written)
 
     def __len__(self) -> int:
         return len(self.written)
+
+    def __repr__(self) -> str:
+        return f"HostVariables({self.host}: {', '.join(self.written)})"
 
     def where(self, name: str, keys: tuple[Key, ...] = ()) -> str:
         """file:line of the variable that is in force."""
@@ -295,6 +301,9 @@ class _OneHostVars(_HostVars):
     def __getitem__(self, name: str) -> Any:
         return self._variables._ask(name, self._reading, self._chain)
 
+    def __contains__(self, name: object) -> bool:  # without resolving it
+        return name in self._variables
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._variables)
 
@@ -318,6 +327,9 @@ class LazyEnvironment(Mapping[str, str | Secret]):
         if key not in self._values:
             self._values[key] = self._resolve(key, self._written[key])
         return self._values[key]
+
+    def __contains__(self, key: object) -> bool:  # without resolving it
+        return key in self._written
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._written)
@@ -354,6 +366,9 @@ class _RevealedEnvironment(Mapping[str, str]):
     def __getitem__(self, key: str) -> str:
         return str(_plain(self._environment[key], self._reading))
 
+    def __contains__(self, key: object) -> bool:  # without resolving it
+        return key in self._environment
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._environment)
 
@@ -376,7 +391,7 @@ def redacted(name: str, value: Any, *, secret: bool = False) -> Any:
     """`value` as it may be shown: what is secret, or stands under a secret name, redacted."""
     secret = secret or is_secret_variable(name)
     if isinstance(value, Mapping):
-        return {key: redacted(str(key), part, secret=secret) for key, part in value.items()}
+        return {str(key): redacted(str(key), part, secret=secret) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [redacted(name, part, secret=secret) for part in value]
     if isinstance(value, VaultText | Secret):
