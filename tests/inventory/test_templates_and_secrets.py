@@ -302,3 +302,15 @@ def test_no_listing_and_no_form_of_a_host_shows_a_secret(
     assert host.connection.password == Secret("hunter2-a")
     assert host.connection.become_password == Secret("hunter2-b")
     assert host.connection.private_key_passphrase == Secret("hunter2-c")
+
+
+def test_an_environment_given_elsewhere_may_use_what_the_host_has(load: Load) -> None:
+    inventory = load("all: {hosts: {n1: {orc_env: {A: 1, HF_TOKEN: t}, port: 9}}}")
+    given = {"B": "{{ orc_env.A }}-{{ port }}", "C": "{{ orc_env.HF_TOKEN }}", "D": "plain"}
+    assert inventory.environment("n1", given, "play.yml") == {
+        "B": "1-9",
+        "C": Secret("t"),
+        "D": "plain",
+    }
+    with pytest.raises(InputError, match=r"play\.yml: env\.B of host 'n1': 'nothing' is undefined"):
+        inventory.environment("n1", {"B": "{{ nothing }}"}, "play.yml")
