@@ -150,7 +150,27 @@ def parse_document(text: str, path: str) -> Document:
         raise _syntax_error(error, text, path) from None
     except yaml.YAMLError as error:
         raise InputError(f"not YAML: {error}", where=path) from None
+    if "*" in text and _contains_itself(data, set(), set()):
+        raise InputError(
+            "an alias (*name) stands inside the value that its anchor (&name) marks",
+            where=path,
+            hint="write the value out instead of the alias",
+        )
     return Document(path=path, text=text, data=data)
+
+
+def _contains_itself(value: Any, above: set[int], done: set[int]) -> bool:
+    """Whether a mapping or list in `value` is below itself, which only an alias can do."""
+    if not isinstance(value, dict | list) or id(value) in done:
+        return False
+    if id(value) in above:
+        return True
+    above.add(id(value))
+    parts = value.values() if isinstance(value, dict) else value
+    found = any(_contains_itself(part, above, done) for part in parts)
+    above.remove(id(value))
+    done.add(id(value))
+    return found
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, path: str) -> InputError:
