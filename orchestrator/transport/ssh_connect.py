@@ -84,6 +84,15 @@ class _Hop:
         self.failed_at = 0.0
 
 
+def timed_out(error: BaseException) -> bool:
+    """Whether nothing came back when a channel was opened.
+
+    Of two refusals at the same time paramiko hands out only one as a ChannelException; the
+    other one is a plain SSHException, and only its text tells it from a silence.
+    """
+    return isinstance(error, TimeoutError) or str(error).startswith("Timeout")
+
+
 def connect(target: SshTarget, hops: Hops, ring: KeyRing) -> paramiko.Transport:
     """Log in to `target`, trying again when the way there fails. Raises UnreachableError."""
     # paramiko reports what it raises on its logger, too, with tracebacks.
