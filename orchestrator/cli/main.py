@@ -7,6 +7,7 @@ import traceback
 
 import typer
 
+from orchestrator.cli import recipes
 from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+recipes.register(app)
 
 
 def main() -> None:
