@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.recipes.resolved import Argument
@@ -184,7 +184,7 @@ def _words(flag: Flag, value: object) -> tuple[str, ...]:
 
 
 def without(
-    arguments: Iterable[Argument], flags: set[str]
+    arguments: Iterable[Argument], flags: Collection[str]
 ) -> tuple[list[Argument], list[Argument]]:
     """The arguments without `flags` and without their dotted keys, and those taken out.
 
