@@ -28,6 +28,7 @@ from orchestrator.recipes.resolved import (
 )
 from orchestrator.recipes.selection import PoolSelection, Selection
 from orchestrator.recipes.shape import local_shape, overlay
+from orchestrator.recipes.vllm_versions import version_notes
 from orchestrator.secret import Secret
 
 USER = "your args"
@@ -48,6 +49,9 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         for pool in selection.pools
     }
     parts = CommandParts() if pools else _parts(selection, deployment)
+    chosen_image = deployment.image or image(recipe, variant, selection.hardware)
+    everything = [parts, *(pool.parts for pool in pools.values())]
+    notes = [note for part in everything for note in version_notes(chosen_image, part.arguments)]
     return ResolvedRecipe(
         recipe=selection.name,
         model=model,
@@ -61,7 +65,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
             parallel_flag=strategy.parallel_flag,
         ),
         features=tuple(str(feature) for feature in selection.features),
-        image=deployment.image or image(recipe, variant, selection.hardware),
+        image=chosen_image,
         arguments=parts.arguments,
         parallel_position=parts.parallel_position,
         fixed_parallel=parts.fixed_parallel,
@@ -71,7 +75,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         mixture_of_experts=recipe.model.architecture == "moe",
         min_vllm_version=variant.min_vllm_version or recipe.model.min_vllm_version,
         vram_minimum_gb=variant_memory(variant, selection.hardware),
-        notes=selection.notes,
+        notes=(*selection.notes, *dict.fromkeys(notes)),
         fitted_tensor=recommended_tensor_size(recipe, variant, strategy.name, selection.hardware),
         minimum_gpus=minimum_gpus(recipe, strategy.name, selection.hardware),
         precision=variant.precision,
