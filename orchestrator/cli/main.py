@@ -7,6 +7,7 @@ import traceback
 
 import typer
 
+from orchestrator.cli import recipes
 from orchestrator.cli.check import check
 from orchestrator.cli.down import down
 from orchestrator.cli.inventory import inventory
@@ -33,6 +34,7 @@ app.command()(status)
 app.command()(logs)
 app.command()(probe)
 app.command()(down)
+recipes.register(app)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.recipes.resolved import Argument
@@ -37,6 +37,10 @@ ALIASES = {
     "-sc": "--speculative-config",
     "-cc": "--compilation-config",
     "-ac": "--attention-config",
+    "-dc": "--diffusion-config",
+    "-asc": "--api-server-count",
+    "-dpm": "--data-parallel-multi-port-external-lb",
+    "--device-memory-utilization": "--gpu-memory-utilization",
     "-O": "--optimization-level",
 }
 
@@ -58,6 +62,7 @@ PARALLEL_FLAGS = frozenset(
         "--data-parallel-backend",
         "--data-parallel-hybrid-lb",
         "--data-parallel-external-lb",
+        "--data-parallel-multi-port-external-lb",
         "--nnodes",
         "--node-rank",
         "--master-addr",
@@ -66,9 +71,6 @@ PARALLEL_FLAGS = frozenset(
         "--distributed-executor-backend",
     }
 )
-
-# Flags that begin with --no- and are not the negation of another.
-_NOT_NEGATIONS: frozenset[str] = frozenset()
 
 _FLAG = re.compile(r"-{1,2}[A-Za-z]")
 
@@ -98,10 +100,10 @@ def canonical(word: str) -> Flag:
     optimization = re.fullmatch(r"-O=?(\d)", word)
     if optimization:
         return Flag("--optimization-level", value=optimization[1])
-    head = ALIASES.get(head, head)
     if head.startswith("--"):
         head = head.replace("_", "-")
-    negated = head.startswith("--no-") and head not in _NOT_NEGATIONS and not dot
+    head = ALIASES.get(head, head)
+    negated = head.startswith("--no-") and not dot
     if negated:
         head = "--" + head.removeprefix("--no-")
     return Flag(head + dot + keys, negated, value if equals else None)
@@ -184,7 +186,7 @@ def _words(flag: Flag, value: object) -> tuple[str, ...]:
 
 
 def without(
-    arguments: Iterable[Argument], flags: set[str]
+    arguments: Iterable[Argument], flags: Collection[str]
 ) -> tuple[list[Argument], list[Argument]]:
     """The arguments without `flags` and without their dotted keys, and those taken out.
 

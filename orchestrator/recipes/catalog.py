@@ -8,7 +8,7 @@ catalog that ships with `orc` always stands last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +16,7 @@ from typing import TypeVar
 from orchestrator.deployment import Deployment
 from orchestrator.documents import read_document
 from orchestrator.errors import InputError, did_you_mean
-from orchestrator.packaged import packaged_directory
+from orchestrator.recipes.directories import catalog_directories
 from orchestrator.recipes.recipe_file import SUFFIXES, RecipeFile, read_recipe, recipe_files
 from orchestrator.recipes.resolve import resolve
 from orchestrator.recipes.resolved import HardwareProfile, ResolvedRecipe
@@ -42,28 +42,7 @@ class Catalog:
         The packaged catalog is always searched last. Raises InputError for a directory that
         does not exist or holds no catalog.
         """
-        if directories is None:
-            directories = []
-        elif isinstance(directories, Path | str):
-            directories = [directories]
-        paths = [Path(directory).expanduser() for directory in directories]
-        for path in paths:
-            if not path.is_dir():
-                raise InputError(
-                    "no such directory", where=str(path), hint="a catalog is a directory of recipes"
-                )
-            if not any(
-                (path / part).exists() for part in ("models", "strategies", "taxonomy.yaml")
-            ):
-                raise InputError(
-                    "not a catalog: it has no models/, strategies/ or taxonomy.yaml",
-                    where=str(path),
-                    hint="recipes stand in models/<org>/<repo>.yaml",
-                )
-        packaged = packaged_directory("recipes")
-        if packaged.resolve() not in [path.resolve() for path in paths]:
-            paths.append(packaged)
-        return cls(tuple(paths))
+        return cls(catalog_directories(directories))
 
     def hardware(self, name: str) -> HardwareProfile:
         """The hardware profile `name`. Raises InputError listing what there is."""
@@ -82,7 +61,9 @@ class Catalog:
         strategy where the deployment names none. Raises InputError for an unknown name, listing
         what there is, and for a combination that the recipe forbids.
         """
-        return resolve(self.select(deployment, hardware, nodes=nodes), deployment)
+        resolved = resolve(self.select(deployment, hardware, nodes=nodes), deployment)
+        page = self.recipe(deployment.recipe).page
+        return replace(resolved, features=page.features) if page else resolved
 
     def select(
         self, deployment: Deployment, hardware: str, *, nodes: int | None = None

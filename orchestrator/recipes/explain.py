@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.deployment import Deployment
-from orchestrator.recipes.arguments import PARALLEL_FLAGS
 from orchestrator.recipes.layers import Layer, layers
+from orchestrator.recipes.layout_flags import constraint_flags
 from orchestrator.recipes.resolve import lay_arguments, lay_environment
 from orchestrator.recipes.resolved import Argument
-from orchestrator.recipes.selection import Selection
+from orchestrator.recipes.selection import PoolSelection, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +37,28 @@ class Origin:
 
 def explain(selection: Selection, deployment: Deployment) -> dict[str, list[Origin]]:
     """The origins of everything, by pool under prefill/decode, else under the key ""."""
-    pools: Sequence[object] = selection.pools
-    if not pools:
-        return {"": _origins(selection, layers(selection), deployment)}
-    return {
-        pool.role: _origins(selection, layers(selection, pool), deployment)
-        for pool in selection.pools
-    }
+    if not selection.pools:
+        return {"": _origins(selection, deployment, None)}
+    return {pool.role: _origins(selection, deployment, pool) for pool in selection.pools}
 
 
-def _origins(selection: Selection, stack: list[Layer], deployment: Deployment) -> list[Origin]:
-    kept, dropped, _ = lay_arguments(
-        stack, deployment.args, frozenset(selection.strategy.remove_args)
-    )
+def _origins(
+    selection: Selection, deployment: Deployment, pool: PoolSelection | None
+) -> list[Origin]:
+    stack = layers(selection, pool)
+    laid = lay_arguments(selection, stack, deployment.args, pool)
+    constraints = constraint_flags(selection.strategy)
     overrode: dict[str, list[Given]] = {}
-    for argument in dropped:
+    for argument in laid.dropped:
         overrode.setdefault(argument.flag, []).insert(0, _given(argument))
     origins = [
         Origin(
-            "parallel" if argument.flag in PARALLEL_FLAGS else "argument",
+            "parallel" if argument.flag in constraints else "argument",
             argument.flag,
             _given(argument),
             tuple(overrode.pop(argument.flag, ())),
         )
-        for argument in kept
+        for argument in laid.kept
     ]
     origins += [Origin("argument", flag, None, tuple(given)) for flag, given in overrode.items()]
     return origins + _variables(stack, deployment)

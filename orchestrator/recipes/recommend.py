@@ -51,6 +51,29 @@ def variant_supported(variant: Variant, hardware: HardwareProfile) -> bool:
     return not variant.supported_hardware or not names.isdisjoint(variant.supported_hardware)
 
 
+def variant_usable(recipe: Recipe, variant: Variant, hardware: HardwareProfile) -> bool:
+    """Whether a variant may be offered on this hardware, memory aside.
+
+    Restricted hardware is offered only by recipes that name it.
+    """
+    constraint = precision_constraint(variant)
+    return (
+        (constraint is None or constraint.allows(hardware))
+        and recipe.meta.hardware.get(hardware.name) != "unsupported"
+        and variant_supported(variant, hardware)
+        and (not hardware.restricted or hardware.name in recipe.meta.hardware)
+    )
+
+
+def usable_variants(recipe: Recipe, hardware: HardwareProfile) -> list[str]:
+    """The variants that may be offered on this hardware."""
+    return [
+        name
+        for name, variant in recipe.variants.items()
+        if variant_usable(recipe, variant, hardware)
+    ]
+
+
 def default_variant(recipe: Recipe, hardware: HardwareProfile) -> str:
     """The variant when none is named: `meta.default_variant` on this hardware, else `default`."""
     declared = recipe.meta.default_variant
@@ -166,12 +189,7 @@ def recommended_hardware(
     """
     constraint = precision_constraint(variant)
     usable = [
-        name
-        for name, profile in profiles.items()
-        if (constraint is None or constraint.allows(profile))
-        and recipe.meta.hardware.get(name) != "unsupported"
-        and variant_supported(variant, profile)
-        and (not profile.restricted or name in recipe.meta.hardware)
+        name for name, profile in profiles.items() if variant_usable(recipe, variant, profile)
     ]
     preferred = [recipe.meta.default_hardware]
     if constraint and constraint.generation == "blackwell":

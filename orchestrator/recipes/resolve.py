@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from orchestrator.deployment import ArgumentValue, Deployment
 from orchestrator.recipes.arguments import (
-    PARALLEL_FLAGS,
     deduplicate,
     from_mapping,
     parse,
@@ -15,6 +15,7 @@ from orchestrator.recipes.arguments import (
 )
 from orchestrator.recipes.image import device_flags, image
 from orchestrator.recipes.layers import PARALLEL, Layer, layers
+from orchestrator.recipes.layout_flags import constraint_flags, layout_flags
 from orchestrator.recipes.recommend import minimum_gpus, recommended_tensor_size, variant_memory
 from orchestrator.recipes.resolved import (
     Argument,
@@ -25,8 +26,9 @@ from orchestrator.recipes.resolved import (
     ResolvedRecipe,
     Strategy,
 )
-from orchestrator.recipes.selection import Selection
+from orchestrator.recipes.selection import PoolSelection, Selection
 from orchestrator.recipes.shape import local_shape, overlay
+from orchestrator.recipes.vllm_versions import version_notes
 from orchestrator.secret import Secret
 
 USER = "your args"
@@ -42,11 +44,14 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
             nodes=pool.nodes,
             parallelism=pool.parallelism,
             tensor=pool.tensor,
-            parts=_parts(selection, layers(selection, pool), deployment),
+            parts=_parts(selection, deployment, pool),
         )
         for pool in selection.pools
     }
-    parts = CommandParts() if pools else _parts(selection, layers(selection), deployment)
+    parts = CommandParts() if pools else _parts(selection, deployment)
+    chosen_image = deployment.image or image(recipe, variant, selection.hardware)
+    everything = [parts, *(pool.parts for pool in pools.values())]
+    notes = [note for part in everything for note in version_notes(chosen_image, part.arguments)]
     return ResolvedRecipe(
         recipe=selection.name,
         model=model,
@@ -60,7 +65,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
             parallel_flag=strategy.parallel_flag,
         ),
         features=tuple(str(feature) for feature in selection.features),
-        image=deployment.image or image(recipe, variant, selection.hardware),
+        image=chosen_image,
         arguments=parts.arguments,
         parallel_position=parts.parallel_position,
         fixed_parallel=parts.fixed_parallel,
@@ -70,7 +75,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         mixture_of_experts=recipe.model.architecture == "moe",
         min_vllm_version=variant.min_vllm_version or recipe.model.min_vllm_version,
         vram_minimum_gb=variant_memory(variant, selection.hardware),
-        notes=selection.notes,
+        notes=(*selection.notes, *dict.fromkeys(notes)),
         fitted_tensor=recommended_tensor_size(recipe, variant, strategy.name, selection.hardware),
         minimum_gpus=minimum_gpus(recipe, strategy.name, selection.hardware),
         precision=variant.precision,
@@ -82,33 +87,49 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
     )
 
 
-def _parts(selection: Selection, stack: list[Layer], deployment: Deployment) -> CommandParts:
-    unwanted = frozenset(selection.strategy.remove_args)
-    kept, _, before = lay_arguments(stack, deployment.args, unwanted)
-    fixed = {item.flag: value_of(item) for item in kept if item.flag in PARALLEL_FLAGS}
-    arguments = [item for item in kept if item.flag not in PARALLEL_FLAGS]
-    position = sum(1 for item in arguments if item.layer in before)
+def _parts(
+    selection: Selection, deployment: Deployment, pool: PoolSelection | None = None
+) -> CommandParts:
+    stack = layers(selection, pool)
+    laid = lay_arguments(selection, stack, deployment.args, pool)
+    constraints = constraint_flags(selection.strategy)
+    fixed = {item.flag: value_of(item) for item in laid.kept if item.flag in constraints}
+    arguments = [item for item in laid.kept if item.flag not in constraints]
+    position = sum(1 for item in arguments if item.layer in laid.before)
     env = {name: value for name, (value, _) in lay_environment(stack, deployment.env).items()}
     return CommandParts(tuple(arguments), position, fixed, env)
 
 
+@dataclass(frozen=True, slots=True)
+class LaidArguments:
+    """The arguments that stay, those that a later one overrode or took out, and the layers
+    before the parallel flags."""
+
+    kept: list[Argument]
+    dropped: list[Argument]
+    before: frozenset[str]
+
+
 def lay_arguments(
+    selection: Selection,
     stack: Iterable[Layer],
     user: Mapping[str, ArgumentValue],
-    unwanted: frozenset[str] = frozenset(),
-) -> tuple[list[Argument], list[Argument], set[str]]:
-    """The arguments that stay, those that a later one overrode, and the layers before the
-    parallel flags. `unwanted` are flags that the strategy takes out, but not from the user."""
+    pool: PoolSelection | None = None,
+) -> LaidArguments:
+    """The layers' arguments with the last of each flag, and the user's at the very end."""
     given: list[Argument] = []
-    before: set[str] = set()
+    removed: list[Argument] = []
+    before: frozenset[str] = frozenset()
     for layer in stack:
         if layer.name == PARALLEL:
-            before = {item.layer for item in given}
+            before = frozenset(item.layer for item in given)
+            given, removed = without(given, layout_flags(selection.strategy, pool))
         given += parse(layer.arguments, layer.name)
+    given, unwanted = without(given, selection.strategy.remove_args)
     mine, replaced = from_mapping(user, USER)
-    given, removed = without(given, replaced | unwanted)
+    given, overridden = without(given, replaced)
     kept, dropped = deduplicate([*given, *mine])
-    return kept, removed + dropped, before
+    return LaidArguments(kept, [*removed, *unwanted, *overridden, *dropped], before)
 
 
 def lay_environment(

@@ -27,7 +27,7 @@ _SERVE = re.compile(r"^## Serve\s*$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```(?:bash|sh|shell)?\s*$\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 _OFFERED = re.compile(r"^- `(hardware|variant|strategy)`: (.+)$", re.MULTILINE)
 _IMAGE = re.compile(r"^Docker image: `([^`]+)`", re.MULTILINE)
-_VERSION = re.compile(r"Requires vLLM >= ([0-9][0-9A-Za-z.]*)")
+_VERSION = re.compile(r"Requires vLLM >= ([0-9]+(?:\.[0-9A-Za-z]+)*)")
 _EXPORT = re.compile(r"^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,8 @@ def furnish(host: Path, name: str, authorized: str, hosts: Mapping[str, str]) ->
     ):
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(mode)
+    # A home of its own, without this machine's login files: they may be slow, or hold locks.
+    os.setxattr(host / "upper/root", "trusted.overlay.opaque", b"y")
     public = make_key(ssh / "ssh_host_ed25519_key", name)
     (ssh / "sshd_config").write_text(SSHD_CONFIG)
     (home / "authorized_keys").write_text(authorized + "\n")
