@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from orchestrator.deployment import Deployment
 from orchestrator.recipes.resolved import ResolvedRecipe
-from orchestrator.topology.build import STRATEGIES, build_layout
+from orchestrator.topology.build import build_layout
+from orchestrator.topology.engines import STRATEGIES
 from orchestrator.topology.layout import Slot
 
 
@@ -44,7 +45,7 @@ def node_commands(recipe: ResolvedRecipe, deployment: Deployment, nodes: int) ->
     if recipe.strategy.name not in STRATEGIES:
         return [NodeCommand("every node", recipe.argv(), recipe.env, complete=False)]
     wanted = deployment.model_copy(update={"nodes": nodes, "replicas": 1})
-    layout = build_layout(recipe, placeholder_slots(recipe, nodes), wanted, deployment.port)
+    layout = build_layout(recipe, placeholder_slots(recipe, nodes), wanted)
     return [
         NodeCommand(
             label="" if nodes == 1 else f"node {node.rank}",
