@@ -94,17 +94,20 @@ class ConnectionPool:
             raise
         return work.results()
 
-    def interrupt(self) -> None:
+    def interrupt(self, running: Callable[[], bool] | None = None) -> None:
         """End the commands that run on the hosts, and wait until they are gone.
 
-        Threads that wait for one get KeyboardInterrupt. Afterwards the pool can be used again,
-        to clean up.
+        Threads that wait for one get KeyboardInterrupt; while `running` says that the caller's
+        own still do something, they are waited for, too. Both only for as long as it may take
+        to kill a command. Afterwards the pool can be used again, to clean up.
         """
         interrupted = self._interrupted
         interrupted.set()
         try:
             until = time.monotonic() + GRACE + 3
-            while interrupted.commands and time.monotonic() < until:
+            while time.monotonic() < until:
+                if not interrupted.commands and not (running and running()):
+                    break
                 time.sleep(0.05)
         finally:
             with self._lock:
