@@ -5,10 +5,11 @@ The loop is the same for a channel of an SSH connection and for a local process.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,6 +59,31 @@ class BecomeUser:
     password: Secret | None
 
 
+class Interruption(threading.Event):
+    """Set when the run is interrupted; counts the commands that have to end by that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counting = threading.Lock()
+        self.commands = 0
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt once it is set."""
+        if self.is_set():
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def command(self) -> Iterator[None]:
+        """While a command runs."""
+        with self._counting:
+            self.commands += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self.commands -= 1
+
+
 Start = Callable[[Sequence[str]], Channel]
 
 
@@ -68,7 +94,7 @@ class Shell:
     host: str
     start: Start
     become: BecomeUser | None
-    interrupted: threading.Event
+    interrupted: Interruption
 
     def run(self, argv: Sequence[str], stdin: str, timeout: float | None) -> CommandResult:
         """Run `argv` and collect its output."""
@@ -110,45 +136,50 @@ class Shell:
         timeout: float | None,
         output: Callable[[str, bytes], None],
     ) -> int:
+        self.interrupted.check()
         deadline = None if timeout is None else time.monotonic() + timeout
         data = stdin.encode()
         become = self._become()
         channel = self.start(guarded(argv, len(data), become))
         gate = _Gate(self.host, become, self.become) if become and self.become else None
-        pending = memoryview(data if gate is None or gate.open_at_once else b"")
-        heard = time.monotonic()
         try:
-            while not _over(channel, heard):
-                if self.interrupted.is_set():
-                    raise KeyboardInterrupt
-                if deadline is not None and time.monotonic() > deadline:
-                    raise DeploymentError(
-                        f"{display_name(argv)} took more than {timeout:g} s and was ended",
-                        where=self.host,
-                    )
-                if pending:
-                    pending = pending[channel.write(pending) :]
-                channel.wait(_SLICE, writing=bool(pending))
-                for stream, piece in channel.read():
-                    heard = time.monotonic()
-                    if gate and not gate.passed and stream == "stderr":
-                        piece, reply = gate.look(piece)
-                        if reply or (gate.passed and not gate.open_at_once):
-                            pending = memoryview(reply or data)
-                    if piece:
-                        output(stream, piece)
-            status = channel.exit_status()
-            assert status is not None
-            if gate:
-                gate.check(status)
-            return status
-        except UnreachableError:
-            raise
-        except BaseException:
-            _end(channel)
-            raise
+            with self.interrupted.command(), _ended_on_error(channel):
+                for stream, piece in self._attend(channel, gate, data, deadline):
+                    output(stream, piece)
+                status = channel.exit_status()
+        except _TookTooLong:
+            raise DeploymentError(
+                f"{display_name(argv)} took more than {timeout:g} s and was ended",
+                where=self.host,
+            ) from None
         finally:
             channel.close()
+        assert status is not None
+        if gate:
+            gate.check(status)
+        return status
+
+    def _attend(
+        self, channel: Channel, gate: _Gate | None, data: bytes, deadline: float | None
+    ) -> Iterator[tuple[str, bytes]]:
+        """Feed the command and yield its output until it has ended."""
+        pending = memoryview(data if gate is None or gate.open_at_once else b"")
+        heard = time.monotonic()
+        while not _over(channel, heard):
+            self.interrupted.check()
+            if deadline is not None and time.monotonic() > deadline:
+                raise _TookTooLong
+            if pending:
+                pending = pending[channel.write(pending) :]
+            channel.wait(_SLICE, writing=bool(pending))
+            for stream, piece in channel.read():
+                heard = time.monotonic()
+                if gate and not gate.passed and stream == "stderr":
+                    piece, reply = gate.look(piece)
+                    if reply or (gate.passed and not gate.open_at_once):
+                        pending = memoryview(reply or data)
+                if piece:
+                    yield stream, piece
 
     def _become(self) -> Become | None:
         if self.become is None:
@@ -211,6 +242,22 @@ def _over(channel: Channel, heard: float) -> bool:
     if channel.exit_status() is None:
         return False
     return channel.drained() or time.monotonic() - heard > _LINGER
+
+
+class _TookTooLong(Exception):
+    pass
+
+
+@contextlib.contextmanager
+def _ended_on_error(channel: Channel) -> Iterator[None]:
+    """Whatever goes wrong here, the command does not run on."""
+    try:
+        yield
+    except UnreachableError:
+        raise  # the connection is gone, or sudo refused: no command runs on
+    except BaseException:
+        _end(channel)
+        raise
 
 
 def _end(channel: Channel) -> None:

@@ -8,13 +8,13 @@ import selectors
 import signal
 import socket
 import subprocess
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.inventory.host import Host
-from orchestrator.transport.command import BecomeUser, Shell
+from orchestrator.transport.command import BecomeUser, Interruption, Shell
 from orchestrator.transport.connection import CommandResult, LineSink, StreamSocket
+from orchestrator.transport.remote_shell import command_line
 
 
 class LocalConnection:
@@ -24,12 +24,12 @@ class LocalConnection:
     and in a process group of their own, which ends with this process.
     """
 
-    def __init__(self, host: Host, interrupted: threading.Event | None = None) -> None:
+    def __init__(self, host: Host, interrupted: Interruption | None = None) -> None:
         self._host = host
         settings = host.connection
         become = BecomeUser(settings.become_user or "root", settings.become_password)
         self._become = become if settings.become else None
-        self.interrupted = interrupted or threading.Event()
+        self.interrupted = interrupted or Interruption()
 
     @property
     def host(self) -> str:
@@ -65,7 +65,7 @@ class _Process:
 
     def __init__(self, words: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            words,
+            ["sh", "-c", command_line(words)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

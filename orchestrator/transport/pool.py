@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.inventory.host import Host
+from orchestrator.transport.command import Interruption
 from orchestrator.transport.connection import Connection
 from orchestrator.transport.local import LocalConnection
 from orchestrator.transport.remote_shell import GRACE
@@ -34,7 +35,7 @@ class ConnectionPool:
         self._hops = Hops(self._ring)
         self._lock = threading.Lock()
         self._connections: dict[str, LocalConnection | SshConnection] = {}
-        self._interrupted = threading.Event()
+        self._interrupted = Interruption()
 
     def __enter__(self) -> Self:
         return self
@@ -89,24 +90,28 @@ class ConnectionPool:
             work.finish()
         except KeyboardInterrupt:
             work.stopped.set()
-            self.interrupt(work.running)
+            self.interrupt()
             raise
         return work.results()
 
     def interrupt(self, running: Callable[[], bool] | None = None) -> None:
         """End the commands that run on the hosts, and wait until they are gone.
 
-        Threads that wait for a command get KeyboardInterrupt. `running` says whether any of
-        them still waits. Afterwards the pool can be used again, to clean up.
+        Threads that wait for one get KeyboardInterrupt; while `running` says that the caller's
+        own still do something, they are waited for, too. Both only for as long as it may take
+        to kill a command. Afterwards the pool can be used again, to clean up.
         """
-        self._interrupted.set()
+        interrupted = self._interrupted
+        interrupted.set()
         try:
             until = time.monotonic() + GRACE + 3
-            while running and running() and time.monotonic() < until:
+            while time.monotonic() < until:
+                if not interrupted.commands and not (running and running()):
+                    break
                 time.sleep(0.05)
         finally:
             with self._lock:
-                self._interrupted = threading.Event()
+                self._interrupted = Interruption()
                 for connection in self._connections.values():
                     connection.interrupted = self._interrupted
 
@@ -138,9 +143,6 @@ class _Work:
             thread = threading.Thread(target=self._work, daemon=True)
             self._threads.append(thread)
             thread.start()
-
-    def running(self) -> bool:
-        return any(thread.is_alive() for thread in self._threads)
 
     def finish(self) -> None:
         for thread in self._threads:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import DeploymentError, UnreachableError
 from orchestrator.inventory.host import Host
-from orchestrator.transport.command import BecomeUser, Shell
+from orchestrator.transport.command import BecomeUser, Interruption, Shell
 from orchestrator.transport.connection import CommandResult, LineSink, StreamSocket
 from orchestrator.transport.remote_shell import command_line
 from orchestrator.transport.ssh_config import SshOptions, SshTarget, resolve
@@ -36,7 +36,7 @@ class SshConnection:
         *,
         ring: KeyRing | None = None,
         hops: Hops | None = None,
-        interrupted: threading.Event | None = None,
+        interrupted: Interruption | None = None,
     ) -> None:
         self._host = host
         self._options = options or SshOptions()
@@ -46,11 +46,12 @@ class SshConnection:
         settings = host.connection
         become = BecomeUser(settings.become_user or "root", settings.become_password)
         self._become = become if settings.become else None
-        self.interrupted = interrupted or threading.Event()
+        self.interrupted = interrupted or Interruption()
         self._lock = threading.Lock()
         self._transport: paramiko.Transport | None = None
         self._target: SshTarget | None = None
         self._sessions = _Sessions()
+        self._closed = False
 
     @property
     def host(self) -> str:
@@ -98,11 +99,11 @@ class SshConnection:
 
     def close(self) -> None:
         """Hang up. Commands that still run there end by that."""
-        with self._lock:
-            if self._transport:
-                self._transport.close()
-            if self._own_hops:
-                self._own_hops.close()
+        self._closed = True  # no lock: whoever is connecting holds it, and need not be waited for
+        if self._transport:
+            self._transport.close()
+        if self._own_hops:
+            self._own_hops.close()
 
     def _shell(self) -> Shell:
         return Shell(self.host, self._start, self._become, self.interrupted)
@@ -111,7 +112,10 @@ class SshConnection:
         with self._lock:
             if self._transport is None or not self._transport.is_active():
                 self._target = self._target or resolve(self._host, self._options)
-                self._transport = connect(self._target, self._hops, self._ring)
+                self._closed = False
+                self._transport = connect(self._target, self._hops, self._ring, self.interrupted)
+                if self._closed:
+                    self._transport.close()
             return self._transport
 
     def _start(self, words: Sequence[str]) -> _SshChannel:
@@ -181,7 +185,7 @@ class _Sessions:
         self._limit = MAX_SESSIONS
         self._running = 0
 
-    def enter(self, interrupted: threading.Event) -> None:
+    def enter(self, interrupted: Interruption) -> None:
         with self._free:
             while self._running >= self._limit:
                 self._wait(interrupted)
@@ -192,7 +196,7 @@ class _Sessions:
             self._running -= 1
             self._free.notify_all()
 
-    def wait_for_another(self, interrupted: threading.Event) -> bool:
+    def wait_for_another(self, interrupted: Interruption) -> bool:
         """After a refusal: lower the limit and wait for an end; False when nothing else runs."""
         with self._free:
             others = self._running - 1
@@ -207,10 +211,9 @@ class _Sessions:
                 self._running += 1
             return True
 
-    def _wait(self, interrupted: threading.Event) -> None:
+    def _wait(self, interrupted: Interruption) -> None:
         self._free.wait(0.25)
-        if interrupted.is_set():
-            raise KeyboardInterrupt
+        interrupted.check()
 
 
 class _SshChannel:

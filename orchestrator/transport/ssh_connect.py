@@ -45,7 +45,7 @@ class Hops:
         self._lock = threading.Lock()
         self._hops: dict[SshTarget, _Hop] = {}
 
-    def transport(self, target: SshTarget) -> paramiko.Transport:
+    def transport(self, target: SshTarget, interrupted: threading.Event) -> paramiko.Transport:
         """A live connection to the jump host `target`. Raises UnreachableError."""
         with self._lock:
             hop = self._hops.setdefault(target, _Hop())
@@ -55,7 +55,7 @@ class Hops:
             if hop.error and time.monotonic() - hop.failed_at < _HOP_MEMORY:
                 raise hop.error
             try:
-                hop.transport, hop.error = connect(target, self, self._ring), None
+                hop.transport, hop.error = connect(target, self, self._ring, interrupted), None
             except UnreachableError as error:
                 hop.error = UnreachableError(
                     f"jump host: {error.what}",
@@ -93,23 +93,32 @@ def timed_out(error: BaseException) -> bool:
     return isinstance(error, TimeoutError) or str(error).startswith("Timeout")
 
 
-def connect(target: SshTarget, hops: Hops, ring: KeyRing) -> paramiko.Transport:
-    """Log in to `target`, trying again when the way there fails. Raises UnreachableError."""
+def connect(
+    target: SshTarget, hops: Hops, ring: KeyRing, interrupted: threading.Event
+) -> paramiko.Transport:
+    """Log in to `target`, trying again when the way there fails. Raises UnreachableError.
+
+    Once `interrupted` is set, there is no further try.
+    """
     require(target.chosen_keys, target.place)
     # paramiko reports what it raises on its logger, too, with tracebacks.
     logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(ConnectionFailed),
         stop=tenacity.stop_after_attempt(_ATTEMPTS)
-        | tenacity.stop_after_delay(2 * target.connect_timeout),
+        | tenacity.stop_after_delay(2 * target.connect_timeout)
+        | tenacity.stop_when_event_set(interrupted),
+        sleep=tenacity.sleep_using_event(interrupted),
         wait=tenacity.wait_exponential(multiplier=_FIRST_PAUSE) + tenacity.wait_random(0, _JITTER),
         reraise=True,
     )
-    return retrying(_connect_once, target, hops, ring)
+    return retrying(_connect_once, target, hops, ring, interrupted)
 
 
-def _connect_once(target: SshTarget, hops: Hops, ring: KeyRing) -> paramiko.Transport:
-    road, describe = _road(target, hops)
+def _connect_once(
+    target: SshTarget, hops: Hops, ring: KeyRing, interrupted: threading.Event
+) -> paramiko.Transport:
+    road, describe = _road(target, hops, interrupted)
     transport: paramiko.Transport | None = None
     try:
         known = host_key_check.known_for(target)
@@ -181,10 +190,12 @@ def _restrict(security: Any, name: str, allowed: tuple[str, ...] | None) -> None
         setattr(security, name, kept)
 
 
-def _road(target: SshTarget, hops: Hops) -> tuple[Any, Callable[[], str]]:
+def _road(
+    target: SshTarget, hops: Hops, interrupted: threading.Event
+) -> tuple[Any, Callable[[], str]]:
     """A stream to the host's sshd, and a way to ask what else is known of its failure."""
     if target.hop:
-        return _through(target, hops), lambda: ""
+        return _through(target, hops, interrupted), lambda: ""
     if target.proxy_command:
         return _by_command(target)
     return _direct(target), lambda: ""
@@ -235,12 +246,12 @@ def _failed(error: OSError, target: SshTarget) -> ConnectionFailed:
     return ConnectionFailed(what, where=target.place, why=error.strerror or str(error), hint=hint)
 
 
-def _through(target: SshTarget, hops: Hops) -> paramiko.Channel:
+def _through(target: SshTarget, hops: Hops, interrupted: threading.Event) -> paramiko.Channel:
     import paramiko
 
     assert target.hop
     try:
-        transport = hops.transport(target.hop)
+        transport = hops.transport(target.hop, interrupted)
     except UnreachableError as error:
         raise UnreachableError(
             f"its jump host {target.hop.place} cannot be reached",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -16,21 +17,28 @@ def marker() -> str:
     return f"1{os.getpid():07d}{next(_numbers):03d}"
 
 
-def processes(command: str) -> list[str]:
-    """The command lines that begin with `command`."""
-    return [line for line in _command_lines() if line.startswith(command)]
+def processes(command: str) -> dict[int, str]:
+    """The command lines that begin with `command`, by process id."""
+    return {pid: line for pid, line in _command_lines().items() if line.startswith(command)}
 
 
 def mentioned(word: str) -> list[str]:
     """The command lines that hold `word` anywhere."""
-    return [line for line in _command_lines() if word in line]
+    return [line for line in _command_lines().values() if word in line]
 
 
-def _command_lines() -> list[str]:
-    lines = []
+def end(command: str) -> None:
+    for pid in processes(command):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _command_lines() -> dict[int, str]:
+    lines = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            lines[int(path.parent.name)] = text
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -103,7 +104,8 @@ PasswordAuthentication no
     def stop(self) -> None:
         if self.process and self.process.poll() is None:
             for pid in self.session_pids():
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it may just have ended
+                    os.kill(pid, signal.SIGKILL)
             self.process.terminate()
             self.process.wait(10)
         self.process = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import socket
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from orchestrator.transport import command
 from orchestrator.transport.connection import Connection
 from orchestrator.transport.remote_shell import guarded
 from tests.transport.conftest import Client
-from tests.transport.processes import gone, marker, mentioned, processes
+from tests.transport.processes import end, gone, marker, mentioned, processes
 from tests.transport.sshd import Sshd
 
 
@@ -72,6 +71,10 @@ def test_death_by_a_signal_is_128_and_its_number(
 ) -> None:
     result = connection.run(["sh", "-c", f"kill -{signal} $$"], stdin=stdin)
     assert result.exit_status == 128 + number
+
+
+def test_death_of_the_shell_around_a_command_is_status_137(connection: Connection) -> None:
+    assert connection.run(["sh", "-c", "kill -KILL $PPID"]).exit_status == 137
 
 
 @pytest.mark.parametrize("name", ["no-such-command", "exit", "cd"])
@@ -169,7 +172,7 @@ def test_a_process_left_behind_is_not_waited_for_and_lives_on(
     connection.close()
     time.sleep(0.3)
     assert processes(f"sleep {word}")
-    subprocess.run(["pkill", "-f", f"sleep {word}"], check=True)
+    end(f"sleep {word}")
 
 
 def test_output_without_an_end_is_cut_off(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -18,7 +19,7 @@ from orchestrator.errors import DeploymentError, ExitStatus, InputError, Unreach
 from orchestrator.inventory.host import ConnectionSettings, Host, HostSettings
 from orchestrator.transport.connection import Connection
 from tests.transport.conftest import Client
-from tests.transport.processes import appears, gone, marker, processes
+from tests.transport.processes import appears, end, gone, marker, processes
 from tests.transport.sshd import Sshd
 
 
@@ -29,7 +30,7 @@ def local(name: str) -> Host:
 def test_all_commands_of_a_host_share_one_connection(sshd: Sshd, client: Client) -> None:
     pool = client.pool(sshd.host())
     threads = [
-        threading.Thread(target=lambda: [pool.connection("node01").run(["true"]) for _ in range(8)])
+        threading.Thread(target=lambda: [pool.connection("node01").run(["true"]) for _ in range(4)])
         for _ in range(4)
     ]
     for thread in threads:
@@ -38,7 +39,7 @@ def test_all_commands_of_a_host_share_one_connection(sshd: Sshd, client: Client)
         thread.join()
     pool.connection("node01").stream(["true"], lambda *_: None)
     assert sshd.connections() == 1
-    assert sshd.sessions() == 33
+    assert sshd.sessions() == 17
 
 
 def test_commands_wait_when_the_server_allows_fewer_sessions(
@@ -172,7 +173,7 @@ def test_a_connection_on_which_nothing_comes_back_is_given_up(sshd: Sshd, client
 def test_a_busy_connection_is_not_taken_for_dead(sshd: Sshd, client: Client) -> None:
     client.write_config("Host *\n ServerAliveInterval 1\n ServerAliveCountMax 1\n")
     connection = client.pool(sshd.host()).connection("node01")
-    assert connection.run(["sleep", "3"]).ok
+    assert connection.run(["sleep", "2.5"]).ok
     assert sshd.connections() == 1
 
 
@@ -235,7 +236,7 @@ def test_ctrl_c_ends_the_commands_and_leaves_the_pool_usable(
     assert time.monotonic() - began < 5
     assert gone(f"sleep {word}", 2)
     assert processes(f"sleep {stays}"), "what has left the process group, like a container, stays"
-    subprocess.run(["pkill", "-f", f"sleep {stays}"], check=True)
+    end(f"sleep {stays}")
 
 
 def test_ctrl_c_in_the_main_thread_ends_its_command(
@@ -249,6 +250,26 @@ def test_ctrl_c_in_the_main_thread_ends_its_command(
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=15)
     assert gone(f"sleep {word}", 2)
+
+
+def test_ctrl_c_does_not_wait_for_a_host_that_is_being_tried(
+    tmp_path: Path, client: Client
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = ConnectionSettings(address="127.0.0.1", port=silent.getsockname()[1])
+        host = Host("node01", settings, HostSettings())
+        body = """
+        print("begin", flush=True)
+        pool.map(["node01"], lambda c: c.run(["true"]))
+        """
+        child = start_child(tmp_path, host, client, body)
+        assert child.stdout
+        child.stdout.readline()
+        time.sleep(1)
+        began = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=15)
+        assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("stdin", ["", "some"])
