@@ -25,6 +25,7 @@ check: lint  ## lint, types, import contracts and the tests that need no fleet
 	$(BIN)/python -m pytest -q -m "not fleet"
 
 test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
+	$(BIN)/python -m tests.fleet env
 	$(BIN)/python -m pytest --durations=20
 
 demo: install  ## the main job on a real fleet on this machine (root on Debian)

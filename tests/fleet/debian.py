@@ -22,6 +22,8 @@ PROGRAMS = {
     "nsenter": "util-linux",
     "pkill": "procps",
     "curl": "curl",
+    "sudo": "sudo",  # tests of `ansible_become`
+    "openssl": "openssl",
     "g++": "g++",  # vLLM compiles its graphs unless told --enforce-eager
 }
 LIBRARIES = (

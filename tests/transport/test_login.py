@@ -299,7 +299,7 @@ def sudoer(
 
         def host(**settings: object) -> Host:
             values = {"user": "ops", "password": Secret(PASSWORD), "become": True, **settings}
-            return server.host(**values)
+            return server.host(**values)  # type: ignore[arg-type]
 
         return host
 

@@ -15,7 +15,6 @@ import pytest
 
 from orchestrator.errors import InputError, OrcError, UnreachableError
 from orchestrator.inventory.host import ConnectionSettings, Host, HostSettings
-from orchestrator.transport import ssh_config
 from orchestrator.transport.pool import ConnectionPool
 from orchestrator.transport.ssh_config import resolve
 from tests.transport.conftest import Client
@@ -117,7 +116,7 @@ def test_twelve_hosts_in_parallel_use_one_connection_each(sshd: Sshd, client: Cl
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With an ssh client, and on a machine without one."""
     if request.param == "paramiko":
-        monkeypatch.setattr(ssh_config.shutil, "which", lambda _: None)
+        monkeypatch.setattr(shutil, "which", lambda _: None)
     elif not shutil.which("ssh"):
         pytest.skip("no ssh client")
     return str(request.param)
