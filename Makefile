@@ -4,23 +4,37 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install check test fast demo fleet-up fleet-down clean
+.PHONY: install lint check test demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
-check: install  ## lint, types, import contracts and the tests that need no host
+lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -m "not fleet"
 
-fleet-up: install  ## HOSTS=2 hosts of namespaces with sshd, docker and real vLLM; needs root on Debian
+check: lint  ## lint, types, import contracts and the tests that need no fleet
+	$(BIN)/python -m pytest -q -m "not fleet"
+
+test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
+	$(BIN)/python -m pytest --durations=20
+
+demo: install  ## the main job on a real fleet on this machine (root on Debian)
+	$(BIN)/python -m tests.fleet.demo
+
+fleet-up: install  ## HOSTS=2 hosts of namespaces with sshd, docker and real vLLM; root on Debian
 	$(BIN)/python -m tests.fleet up --hosts $(HOSTS)
 
 fleet-down: install  ## remove them, and what a crashed test left
 	$(BIN)/python -m tests.fleet down
+
+clean: fleet-down
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

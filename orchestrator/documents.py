@@ -75,7 +75,10 @@ class Document:
 
     def where(self, keys: Sequence[Key] = ()) -> str:
         """`file:line` of the value under `keys`, or of its nearest parent that exists."""
-        node = yaml.compose(self.text, Loader=yaml.CSafeLoader)
+        try:
+            node = yaml.compose(self.text, Loader=yaml.CSafeLoader)
+        except yaml.YAMLError:  # JSON that is no YAML, or another form altogether
+            return self.path
         line = node.start_mark.line if node is not None else 0
         for key in keys:
             found = _child(node, key)
@@ -126,14 +129,17 @@ def read_document(path: Path | str) -> Document:
     Raises InputError when it is missing, cannot be read or is not YAML: the message holds
     file, line, column and the line itself.
     """
-    path = Path(path)
+    return parse_document(read_text(path), str(path))
+
+
+def read_text(path: Path | str) -> str:
+    """The text of a file. Raises InputError when it is missing or cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError("no such file", where=str(path)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {error}", where=str(path)) from None
-    return parse_document(text, str(path))
 
 
 def parse_document(text: str, path: str) -> Document:
@@ -144,7 +150,27 @@ def parse_document(text: str, path: str) -> Document:
         raise _syntax_error(error, text, path) from None
     except yaml.YAMLError as error:
         raise InputError(f"not YAML: {error}", where=path) from None
+    if "*" in text and _contains_itself(data, set(), set()):
+        raise InputError(
+            "an alias (*name) stands inside the value that its anchor (&name) marks",
+            where=path,
+            hint="write the value out instead of the alias",
+        )
     return Document(path=path, text=text, data=data)
+
+
+def _contains_itself(value: Any, above: set[int], done: set[int]) -> bool:
+    """Whether a mapping or list in `value` is below itself, which only an alias can do."""
+    if not isinstance(value, dict | list) or id(value) in done:
+        return False
+    if id(value) in above:
+        return True
+    above.add(id(value))
+    parts = value.values() if isinstance(value, dict) else value
+    found = any(_contains_itself(part, above, done) for part in parts)
+    above.remove(id(value))
+    done.add(id(value))
+    return found
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, path: str) -> InputError:

@@ -12,9 +12,12 @@ import pytest
 
 from tests.fleet import Fleet
 from tests.fleet.debian import why_not
+from tests.planned import remember_what_is_planned
 
 MAKERS = {"fleet", "fleet_of", "jump_chain", "no_fleet"}
 FIRST = "no_fleet"
+
+remember_what_is_planned()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not fleet"` takes its choice
@@ -27,7 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             seconds = own.args[0] if own and own.args else 300
             item.add_marker(pytest.mark.timeout(seconds, func_only=True), append=False)
     # Tests of making fleets come before the session's own is up, since there is one at a time.
-    items.sort(key=lambda item: FIRST not in _fixtures(item))
+    items.sort(key=lambda item: (_is_last(item), FIRST not in _fixtures(item)))
+
+
+def _is_last(item: pytest.Item) -> bool:
+    return item.get_closest_marker("last") is not None
 
 
 def _fixtures(item: pytest.Item) -> list[str]:

@@ -97,3 +97,10 @@ def test_several_faults_are_shown_together() -> None:
     message = fault("recipe: a/b\nnodes: 0\nport: 99999\n")
     assert "nodes" in message
     assert "port" in message
+
+
+def test_a_value_that_contains_itself_is_refused_and_one_that_is_shared_is_not() -> None:
+    with pytest.raises(InputError, match="an alias"):
+        parse_document("a: &a {b: [*a]}", "x.yml")
+    shared = parse_document("a: &a {b: 1}\nc: [*a, *a]\n", "x.yml")
+    assert shared.data["c"] == [{"b": 1}, {"b": 1}]

@@ -72,3 +72,17 @@ def test_ordinary_names(name: str) -> None:
 def test_redaction_replaces_every_occurrence_and_spares_short_values() -> None:
     assert redact(f"a {VALUE} b {VALUE}", [Secret(VALUE)]) == f"a {REDACTED} b {REDACTED}"
     assert redact("1 of 1", [Secret("1")]) == "1 of 1"
+
+
+def test_a_secret_that_must_be_fetched_is_fetched_once_and_only_when_revealed() -> None:
+    calls = []
+
+    def fetch() -> str:
+        calls.append("fetched")
+        return VALUE
+
+    secret = Secret(fetch)
+    assert repr(secret) == f"{secret}" == REDACTED
+    assert calls == []
+    assert secret.reveal() == secret.reveal() == VALUE
+    assert calls == ["fetched"]

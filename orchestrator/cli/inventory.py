@@ -57,4 +57,5 @@ def inventory(
 
 
 def _print_json(data: object) -> None:
-    typer.echo(json.dumps(data, indent=4, sort_keys=True, ensure_ascii=False))
+    # YAML has dates, which JSON has not; Ansible prints them as text too.
+    typer.echo(json.dumps(data, indent=4, sort_keys=True, ensure_ascii=False, default=str))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
+from orchestrator.topology.layout import Sizes
 
 _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 
@@ -17,15 +18,28 @@ def plan_text(plan: Plan) -> str:
     parts = [
         f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}\n"
         f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
-        f"node{'s' * (layout.nodes_per_replica > 1)}, tensor {layout.tensor}"
-        f"{f', pipeline {layout.pipeline}' if layout.pipeline > 1 else ''}"
-        f"{f', data {layout.data}' if layout.data > 1 else ''}",
+        f"node{'s' * (layout.nodes_per_replica > 1)}, "
+        + "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items()),
         table(_COLUMNS, [_row(node) for node in plan.nodes]),
         "\n".join(f"endpoint: {end.url} ({end.model})" for end in plan.endpoints),
         *(f"note: {note}" for note in plan.notes),
         *(_node_text(node) for node in plan.nodes),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _sizes_text(pool: str, sizes: Sizes) -> str:
+    """`tensor 8, pipeline 2`: the tensor size, and the others where they are not 1."""
+    others = (
+        ("pipeline", sizes.pipeline),
+        ("data", sizes.data),
+        ("prefill context", sizes.prefill_context),
+        ("decode context", sizes.decode_context),
+    )
+    words = [f"tensor {sizes.tensor}", *(f"{name} {size}" for name, size in others if size > 1)]
+    if sizes.expert_parallel:
+        words.append("expert parallel")
+    return (f"{pool}: " if pool else "") + ", ".join(words)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -37,7 +37,7 @@ def _gpus(value: Any) -> Any:
         raise ValueError("a list of GPU indices such as [0, 1] or 0-3; a single one is [0]")
     for gpu in gpus:
         if isinstance(gpu, bool) or not isinstance(gpu, int) or gpu < 0:
-            raise ValueError(f"a GPU index is a whole number from 0 up, not {gpu!r}")
+            raise ValueError(f"a GPU index is a whole number from 0 up, which {gpu!r} is not")
     twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
     if twice:
         raise ValueError(f"GPU {twice[0]} stands there twice")
@@ -109,5 +109,6 @@ class Host:
     name: str
     connection: ConnectionSettings
     settings: HostSettings
-    groups: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()  # with those above them, in the order in which they apply
+    # From an inventory: reading a variable resolves its templates and runs its lookups.
     variables: Mapping[str, Any] = field(default_factory=dict)

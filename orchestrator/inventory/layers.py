@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ Place = Callable[[Sequence[Key]], str]
 class Layer:
     """Variables, and where they stand. Hosts of one range share one layer."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = field(repr=False)  # they may be secret
     place: Place  # file:line of the value under these keys
     file: Path
     encrypted: bool = False  # the whole file was: every value in it is secret
@@ -60,7 +60,7 @@ def document_layer(
 class Variable:
     """A variable's value as it was written, and the layer that gave it."""
 
-    value: Any
+    value: Any = field(repr=False)
     layer: Layer
 
 

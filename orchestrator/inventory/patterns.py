@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,11 @@ def split_pattern(text: str) -> list[str]:
 
 
 def _is_ipv6(text: str) -> bool:
-    return text.count(":") >= 2 and re.fullmatch(r"[0-9a-fA-F:.]+", text) is not None
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_pattern(text: str) -> str:

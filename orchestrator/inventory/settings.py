@@ -13,7 +13,7 @@ from orchestrator.errors import InputError, did_you_mean
 from orchestrator.inventory.host import ConnectionSettings, HostSettings
 from orchestrator.inventory.layers import Layer
 from orchestrator.inventory.variables import ENVIRONMENT, HostVariables
-from orchestrator.secret import Secret
+from orchestrator.secret import REDACTED, Secret
 
 PREFIX = "orc_"
 SETTINGS = tuple(PREFIX + name for name in HostSettings.model_fields)
@@ -65,7 +65,11 @@ def _fault(variables: HostVariables, fault: Any) -> str:
     name = PREFIX + str(fault["loc"][0])
     shown = variables.shown(name)
     message = fault["msg"].removeprefix("Value error, ")
-    return f"{name} of host {variables.host!r}: {message[:1].lower()}{message[1:]}, not {shown}"
+    if shown == REDACTED:
+        message = "not what it must be"  # the message may quote the value
+    elif message[1:2].islower():
+        message = message[:1].lower() + message[1:]
+    return f"{name} of host {variables.host!r} is {shown}: {message}"
 
 
 def connection_settings(variables: HostVariables) -> ConnectionSettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.documents import Document, parse_document
@@ -57,12 +58,19 @@ def _read_source(path: Path, tree: GroupTree, decrypt: Decrypt) -> None:
         return _read_host_list(str(path), tree)
     if not path.is_dir():
         return _read_file(path, tree, decrypt)
-    entries = [entry for entry in sorted(path.iterdir()) if not _IGNORED.search(entry.name)]
+    entries = [entry for entry in _entries(path) if not _IGNORED.search(entry.name)]
     if not entries:
         raise InputError("the directory holds no inventory file", where=str(path))
     for entry in entries:
         _read_source(entry, tree, decrypt)
     return None
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(directory)) from None
 
 
 def _read_host_list(text: str, tree: GroupTree) -> None:
@@ -79,7 +87,7 @@ def _read_host_list(text: str, tree: GroupTree) -> None:
 
 
 def _read_file(path: Path, tree: GroupTree, decrypt: Decrypt) -> None:
-    text, _ = read_text(path, decrypt)
+    text, encrypted = read_text(path, decrypt)
     if not text.strip():
         raise InputError(
             "the inventory is empty", where=str(path), hint="write `all:` and below it `hosts:`"
@@ -91,12 +99,32 @@ def _read_file(path: Path, tree: GroupTree, decrypt: Decrypt) -> None:
             hint=f"save what it finds: ansible-inventory -i {path} --list -y > hosts.yml",
         )
     if _is_yaml(path, text):
-        document = parse_document(text, str(path))
+        document = _parse(text, path, encrypted)
         if document.data is None:
             raise InputError("the inventory holds nothing but comments", where=str(path))
         read_yaml(document, tree)
     else:
         read_ini(text, path, tree)
+    if encrypted:
+        _mark_encrypted(path, tree)
+
+
+def _mark_encrypted(path: Path, tree: GroupTree) -> None:
+    for layers in (*(g.layers for g in tree.groups.values()), *tree.host_layers.values()):
+        layers[:] = [
+            replace(layer, encrypted=True) if layer.file == path else layer for layer in layers
+        ]
+
+
+def _parse(text: str, path: Path, encrypted: bool) -> Document:
+    try:
+        return parse_document(text, str(path))
+    except InputError as error:
+        if encrypted:  # the message holds the line itself
+            raise InputError(
+                "what Ansible Vault encrypted here is no YAML", where=error.where
+            ) from None
+        raise
 
 
 def _is_yaml(path: Path, text: str) -> bool:
@@ -162,7 +190,7 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found: list[Path] = []
-    for entry in sorted(path.iterdir()):
+    for entry in _entries(path):
         if entry.name.startswith(".") or entry.name.endswith("~"):
             continue
         if entry.is_dir() or entry.suffix in ("", *_YAML_SUFFIXES):
@@ -172,6 +200,6 @@ def _files(path: Path) -> list[Path]:
 
 def _variable_file(path: Path, decrypt: Decrypt) -> Layer:
     text, encrypted = read_text(path, decrypt)
-    document: Document = parse_document(text, str(path))
+    document = _parse(text, path, encrypted)
     values: Mapping[str, object] = document.data if document.data is not None else {}
     return document_layer(document, (), values, encrypted=encrypted)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, Undefined
+from jinja2 import StrictUndefined, Template, Undefined, pass_context
 from jinja2.nativetypes import NativeCodeGenerator, NativeTemplate
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -96,8 +96,16 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+@pass_context
+def _as_it_is(_: Context, value: Any) -> Any:
+    """A finalizer that needs the context keeps Jinja from folding `{{ [4, 5] }}` into text."""
+    return value
+
+
 def _make_environment() -> _Environment:
-    environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = _Environment(
+        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_as_it_is
+    )
     environment.filters.update(_FILTERS)
     return environment
 

@@ -11,19 +11,20 @@ from orchestrator.documents import Key, UntemplatedText, VaultText
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.inventory.layers import Layer, Variable, merge_keys
 from orchestrator.inventory.lookups import Lookups, MissingValue
+from orchestrator.inventory.redaction import (
+    Reading,
+    conceal,
+    is_secret_variable,
+    redacted,
+    reveal,
+)
 from orchestrator.secret import REDACTED, Secret, is_secret_name
 
 ENVIRONMENT = "orc_env"
 
-_PASSWORD_NAME = re.compile(r"ansible_(.+_)?(pass|password|passwd|passphrase)")
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 
 Decrypt = Callable[[str, str], str]
-
-
-def is_secret_variable(name: str) -> bool:
-    """Whether the values of variables of this name are never shown."""
-    return is_secret_name(name) or _PASSWORD_NAME.fullmatch(name) is not None
 
 
 def is_template(text: str) -> bool:
@@ -49,15 +50,7 @@ class Resolved:
     looked_up: bool = False
 
 
-@dataclass(slots=True)
-class _Reading:
-    """What one template touched while it was rendered."""
-
-    secret: bool = False
-    looked_up: bool = False
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class HostVariables(Mapping[str, Any]):
     """All variables of one host. Reading one resolves its templates and runs its lookups.
 
@@ -73,18 +66,24 @@ class HostVariables(Mapping[str, Any]):
     _resolved: dict[str, Resolved] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        resolved = self.resolve(name)
-        if name == ENVIRONMENT:
+        if name == ENVIRONMENT and name in self.written:
             return dict(self.environment())
+        resolved = self.resolve(name)
         if resolved.looked_up and is_secret_variable(name):
             return conceal(resolved.value)
         return resolved.value
+
+    def __contains__(self, name: object) -> bool:  # without resolving it
+        return name in self.written
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.written)
 
     def __len__(self) -> int:
         return len(self.written)
+
+    def __repr__(self) -> str:
+        return f"HostVariables({self.host}: {', '.join(self.written)})"
 
     def where(self, name: str, keys: tuple[Key, ...] = ()) -> str:
         """file:line of the variable that is in force."""
@@ -109,7 +108,7 @@ class HostVariables(Mapping[str, Any]):
         """A password variable, resolved only when it is revealed."""
 
         def fetch() -> str:
-            value = _plain(self.resolve(name).value, _Reading())
+            value = reveal(self.resolve(name).value, Reading())
             if value is None or str(value) == "":
                 raise InputError(f"{name} of host {self.host!r} is empty", where=self.where(name))
             return str(value)
@@ -118,13 +117,13 @@ class HostVariables(Mapping[str, Any]):
 
     def shown(self, name: str) -> str:
         """A variable's value as it may stand in a message."""
-        reading = _Reading()
-        value = _plain(self.resolve(name).value, reading)
+        reading = Reading()
+        value = reveal(self.resolve(name).value, reading)
         return REDACTED if reading.secret else repr(value)
 
     def plain(self, name: str) -> Any:
         """A variable's value with nothing concealed: for what the command line of ssh needs."""
-        return _plain(self.resolve(name).value, _Reading())
+        return reveal(self.resolve(name).value, Reading())
 
     def resolve(self, name: str, chain: tuple[tuple[str, str], ...] = ()) -> Resolved:
         """The variable `name`. `chain` is what is being resolved: (host, name) each.
@@ -159,7 +158,7 @@ class HostVariables(Mapping[str, Any]):
         """One value of the environment `name` (`orc_env`, or one given elsewhere)."""
         keys = (name, key)
         value, looked_up = self._value(
-            variable.value, variable.layer, keys, is_secret_name(key), ((self.host, ENVIRONMENT),)
+            variable.value, variable.layer, keys, is_secret_name(key), ((self.host, name),)
         )
         return Resolved(value, looked_up)
 
@@ -202,13 +201,13 @@ class HostVariables(Mapping[str, Any]):
         keys: tuple[Key, ...],
         secret: bool,
         chain: tuple[tuple[str, str], ...],
-    ) -> tuple[Any, _Reading]:
+    ) -> tuple[Any, Reading]:
         # Jinja2 takes a while to import, and many inventories hold no template.
         from jinja2.exceptions import TemplateSyntaxError, UndefinedError
 
         from orchestrator.inventory.templating import render, undefined
 
-        reading = _Reading()
+        reading = Reading()
         name = ".".join(str(key) for key in keys)
 
         def lookup(kind: str, *terms: str, default: Any = None, **_: Any) -> Any:
@@ -257,7 +256,7 @@ class HostVariables(Mapping[str, Any]):
             return did_you_mean(missing[1], self.written)
         return "define it, or give a default: {{ name | default('value') }}"
 
-    def _ask(self, name: str, reading: _Reading, chain: tuple[tuple[str, str], ...]) -> Any:
+    def _ask(self, name: str, reading: Reading, chain: tuple[tuple[str, str], ...]) -> Any:
         """The value that a template sees under `name`. Raises KeyError when there is none."""
         if name in self.written:
             if name == ENVIRONMENT:
@@ -266,7 +265,7 @@ class HostVariables(Mapping[str, Any]):
                 return _RevealedEnvironment(self.environment(), reading)
             resolved = self.resolve(name, chain)
             reading.looked_up = reading.looked_up or resolved.looked_up
-            return _plain(resolved.value, reading)
+            return reveal(resolved.value, reading)
         if name == "hostvars":
             return _HostVars(self, reading, chain)
         return self.surroundings.magic(self.host)[name]()
@@ -276,7 +275,7 @@ class _HostVars(Mapping[str, Any]):
     """`hostvars['node01'].name` in a template."""
 
     def __init__(
-        self, variables: HostVariables, reading: _Reading, chain: tuple[tuple[str, str], ...]
+        self, variables: HostVariables, reading: Reading, chain: tuple[tuple[str, str], ...]
     ) -> None:
         self._variables, self._reading, self._chain = variables, reading, chain
 
@@ -294,6 +293,9 @@ class _HostVars(Mapping[str, Any]):
 class _OneHostVars(_HostVars):
     def __getitem__(self, name: str) -> Any:
         return self._variables._ask(name, self._reading, self._chain)
+
+    def __contains__(self, name: object) -> bool:  # without resolving it
+        return name in self._variables
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._variables)
@@ -318,6 +320,9 @@ class LazyEnvironment(Mapping[str, str | Secret]):
         if key not in self._values:
             self._values[key] = self._resolve(key, self._written[key])
         return self._values[key]
+
+    def __contains__(self, key: object) -> bool:  # without resolving it
+        return key in self._written
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._written)
@@ -348,49 +353,17 @@ class LazyEnvironment(Mapping[str, str | Secret]):
 class _RevealedEnvironment(Mapping[str, str]):
     """`orc_env` as a template sees it."""
 
-    def __init__(self, environment: LazyEnvironment, reading: _Reading) -> None:
+    def __init__(self, environment: LazyEnvironment, reading: Reading) -> None:
         self._environment, self._reading = environment, reading
 
     def __getitem__(self, key: str) -> str:
-        return str(_plain(self._environment[key], self._reading))
+        return str(reveal(self._environment[key], self._reading))
+
+    def __contains__(self, key: object) -> bool:  # without resolving it
+        return key in self._environment
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._environment)
 
     def __len__(self) -> int:
         return len(self._environment)
-
-
-def conceal(value: Any) -> Any:
-    """`value` with every text and number in it as a `Secret`."""
-    if isinstance(value, dict):
-        return {key: conceal(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [conceal(part) for part in value]
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return value
-    return Secret(str(value))
-
-
-def redacted(name: str, value: Any, *, secret: bool = False) -> Any:
-    """`value` as it may be shown: what is secret, or stands under a secret name, redacted."""
-    secret = secret or is_secret_variable(name)
-    if isinstance(value, Mapping):
-        return {key: redacted(str(key), part, secret=secret) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [redacted(name, part, secret=secret) for part in value]
-    if isinstance(value, VaultText | Secret):
-        return REDACTED
-    return REDACTED if secret and value is not None else value
-
-
-def _plain(value: Any, reading: _Reading) -> Any:
-    """`value` with its secrets revealed, which `reading` then remembers."""
-    if isinstance(value, Secret):
-        reading.secret = True
-        return value.reveal()
-    if isinstance(value, dict):
-        return {key: _plain(part, reading) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(part, reading) for part in value]
-    return value

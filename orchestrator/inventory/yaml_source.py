@@ -66,13 +66,15 @@ def _read_group(
         group.layers.append(layer)
     for child, child_body in _part(document, body, "children", path).items():
         child_path = (*path, "children", child)
-        _read_group(document, tree, child, child_body, child_path)
+        if not isinstance(child, str):
+            raise document.error(f"a group's name is text, not {child!r}", child_path)
         try:
             tree.add_child(name, child)
         except ValueError as error:
             raise document.error(
                 str(error), child_path, hint="take one of the two out of the other's children"
             ) from None
+        _read_group(document, tree, child, child_body, child_path)
     for pattern, values in _part(document, body, "hosts", path).items():
         _read_hosts(document, tree, name, pattern, values, (*path, "hosts", pattern))
 

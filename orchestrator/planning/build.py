@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from orchestrator import __version__
 from orchestrator.deployment import Deployment
-from orchestrator.errors import PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.host import Host
 from orchestrator.inventory.load import Inventory
@@ -15,13 +14,14 @@ from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Endpoint, Plan
 from orchestrator.recipes.catalog import Catalog
-from orchestrator.recipes.resolved import ResolvedRecipe
+from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
 from orchestrator.runtime.container import Container
 from orchestrator.secret import Secret
 from orchestrator.topology.build import build_layout
+from orchestrator.topology.engines import DEFAULT_PORT
 from orchestrator.topology.layout import Layout, Node
+from orchestrator.topology.ports import PortUse
 
-DEFAULT_PORT = 8000  # vLLM's --port
 HF_CACHE = "/root/.cache/huggingface"  # where the public images look for weights
 
 
@@ -30,8 +30,11 @@ def plan(
     catalog: Catalog,
     deployment: Deployment,
     facts: Mapping[str, HostFacts] | None = None,
+    ports: PortUse | None = None,
 ) -> Plan:
     """Who runs what: one LaunchSpec per node, in order of replica and rank.
+
+    `facts` (by host) fill in what the inventory leaves open; `ports` are those known in use.
 
     No host is touched, and the same input gives the same bytes. Raises InputError for an
     unknown name and PlanError, with the equation, for a selection these hosts cannot run.
@@ -41,14 +44,13 @@ def plan(
     profile = catalog.hardware(hardware)
     hosts = hosts_of(everyone, hardware)
     recipe = catalog.resolve(deployment, hardware, nodes=deployment.nodes)
-    port = _api_port(recipe, deployment)
-    layout = build_layout(recipe, slots(hosts, profile, facts or {}), deployment, port)
+    layout = build_layout(recipe, slots(hosts, profile, facts or {}), deployment, ports)
     by_name = {host.name: host for host in hosts}
-    heads = {node.replica: node for node in layout.nodes if node.rank == 0}
+    heads = {(node.replica, _pool(node)): node for node in layout.nodes if node.rank == 0}
     nodes = tuple(
         _launch_spec(
             node,
-            heads[node.replica],
+            heads[node.replica, _pool(node)],
             layout,
             recipe,
             by_name[node.slot.host],
@@ -80,17 +82,17 @@ def _launch_spec(
     own_env: Mapping[str, str | Secret],
 ) -> LaunchSpec:
     name = deployment.deployment_name()
-    container_name = f"orc-{name}-r{node.replica}-n{node.rank}"
-    argv = recipe.argv(node.parallel)
-    port = node.port or head.port  # a follower's arguments are its head's, though it serves none
-    if port not in (None, DEFAULT_PORT) and "--port" not in argv:
-        argv += ["--port", str(port)]
+    parts = recipe.pools[node.role].parts if recipe.pools else recipe.parts
+    pool = _pool(node)
+    container_name = f"orc-{name}-r{node.replica}-n{node.rank}" + (f"-{pool}" if pool else "")
+    # A follower's arguments are its head's, though it serves nothing.
+    argv = _with_port(recipe.pool_argv(parts, node.parallel), node.port or head.port)
     env = node_environment(
-        node, head, layout, recipe.env, host.settings, own_env, deployment.health.timeout
+        node, head, layout, parts.env, host.settings, own_env, deployment.health.timeout
     )
     if recipe.hardware.brand == "AMD" and len(node.gpus) < recipe.hardware.gpu_count:
         env.setdefault("HIP_VISIBLE_DEVICES", ",".join(map(str, node.gpus)))
-    served = _served_model(recipe)
+    served = _served_model(recipe.model, parts)
     labels = {
         "orc.deployment": name,
         "orc.replica": str(node.replica),
@@ -99,6 +101,8 @@ def _launch_spec(
         "orc.nodes": str(layout.nodes_per_replica),
         "orc.version": __version__,
     }
+    if node.ports:
+        labels["orc.ports"] = ",".join(f"{use}={port}" for use, port in node.ports.items())
     if node.port is not None:
         labels |= {"orc.endpoint": url(node.slot.address, node.port), "orc.model": served}
     settings = host.settings
@@ -138,25 +142,26 @@ def _launch_spec(
     )
 
 
-def _api_port(recipe: ResolvedRecipe, deployment: Deployment) -> int:
-    """The API's port: the user's, else the recipe's --port, else vLLM's."""
-    given = next((a.tokens[-1] for a in recipe.arguments if a.flag == "--port"), None)
-    if given is None:
-        return deployment.port
-    if "port" in deployment.model_fields_set and str(deployment.port) != given:
-        raise PlanError(
-            f"port = {deployment.port}, but the arguments say --port {given}",
-            hint="give the port once: port",
-        )
-    return int(given)
+def _pool(node: Node) -> str:
+    return node.role if node.role in ("prefill", "decode") else ""
 
 
-def _served_model(recipe: ResolvedRecipe) -> str:
+def _with_port(argv: list[str], port: int | None) -> list[str]:
+    """`argv` on `port`: an own --port is replaced, vLLM's default is left unsaid."""
+    if port is None:
+        return argv
+    if "--port" in argv:
+        argv[argv.index("--port") + 1] = str(port)
+        return argv
+    return argv if port == DEFAULT_PORT else [*argv, "--port", str(port)]
+
+
+def _served_model(model: str, parts: CommandParts) -> str:
     """The name that /v1/models lists first."""
-    for argument in recipe.arguments:
+    for argument in parts.arguments:
         if argument.flag == "--served-model-name" and len(argument.tokens) > 1:
             return argument.tokens[1]
-    return recipe.model
+    return model
 
 
 def _endpoints(nodes: tuple[LaunchSpec, ...]) -> list[Endpoint]:

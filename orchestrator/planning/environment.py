@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 
 from orchestrator.errors import PlanError
@@ -16,8 +17,13 @@ _NEVER_SET = ("VLLM_DP_MASTER_IP", "VLLM_DP_MASTER_PORT", "VLLM_DP_RANK", "VLLM_
 _READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 _ENGINE_READY_SECONDS = 600  # vLLM's default of it
 
-_INTERFACE = "$IFACE_NAME"  # the public recipes' placeholders
+# The public recipes' placeholders.
+_INTERFACE = "$IFACE_NAME"
 _HEAD_ADDRESS = "$HEAD_IP"
+_OWN_ADDRESS = re.compile(r"\$(PREFILL|DECODE)_NODE_\d+")  # a pool's node binds on its own
+
+# The container is given exactly its GPUs, so they are 0, 1, ... in it whatever they are outside.
+_GPU_SELECTION = ("CUDA_VISIBLE_DEVICES",)
 
 
 def node_environment(
@@ -38,6 +44,8 @@ def node_environment(
     """
     env: dict[str, str | Secret] = {}
     for name, value in recipe_env.items():
+        if name in _GPU_SELECTION:
+            continue
         filled = _filled(name, value, node, head)
         if filled is not None:
             env[name] = filled
@@ -66,7 +74,7 @@ def _filled(name: str, value: str, node: Node, head: Node) -> str | None:
         return _interface_value(name, interface) if interface else None
     if _HEAD_ADDRESS in value:
         return value.replace(_HEAD_ADDRESS, head.slot.address or "")
-    return value
+    return _OWN_ADDRESS.sub(node.slot.address or "", value)
 
 
 def _interface_value(name: str, interface: str) -> str:
@@ -82,6 +90,11 @@ def _rank_environment(node: Node, layout: Layout) -> dict[str, str]:
         if node.slot.interface:
             for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
                 env[name] = _interface_value(name, node.slot.interface)
+    side_channels = [(k, port) for k, port in node.ports.items() if k.startswith("nixl")]
+    if side_channels:
+        use, port = side_channels[0]
+        env["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(port - int(use.removeprefix("nixl")))
+        env["VLLM_NIXL_SIDE_CHANNEL_HOST"] = node.slot.address or ""
     if layout.layer_partition:
         env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, layout.layer_partition))
     return env

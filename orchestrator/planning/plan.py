@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from orchestrator.deployment import Deployment
@@ -64,14 +64,16 @@ class Plan:
             "hardware": self.hardware,
             "replicas": self.layout.replicas,
             "nodes_per_replica": self.layout.nodes_per_replica,
-            "parallel": {
-                "tensor": self.layout.tensor,
-                "pipeline": self.layout.pipeline,
-                "data": self.layout.data,
-            },
+            "parallel": _parallel(self.layout),
             "nodes": [node.to_dict() for node in self.nodes],
             "endpoints": [endpoint.to_dict() for endpoint in self.endpoints],
             "router": self.router.to_dict() if self.router else None,
             "unused": list(self.layout.unused),
             "notes": list(self.notes),
         }
+
+
+def _parallel(layout: Layout) -> dict[str, Any]:
+    """The sizes of the engine; under prefill/decode those of each pool."""
+    shown = {pool: asdict(sizes) for pool, sizes in layout.sizes.items()}
+    return shown if len(shown) > 1 else next(iter(shown.values()))

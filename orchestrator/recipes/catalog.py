@@ -14,25 +14,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.deployment import Deployment
-from orchestrator.documents import Document, read_document
+from orchestrator.documents import read_document
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.packaged import packaged_directory
+from orchestrator.recipes.recipe_file import SUFFIXES, RecipeFile, read_recipe, recipe_files
 from orchestrator.recipes.resolve import resolve
 from orchestrator.recipes.resolved import HardwareProfile, ResolvedRecipe
-from orchestrator.recipes.schema import Part, Recipe
+from orchestrator.recipes.schema import Part
 from orchestrator.recipes.selection import Offer, Selection, select
+from orchestrator.recipes.site_page import check_page
 from orchestrator.recipes.taxonomy import KvStoreFile, StrategyFile, Taxonomy
 
 Parsed = TypeVar("Parsed", bound=Part)
-
-
-@dataclass(frozen=True, slots=True)
-class RecipeFile:
-    """A recipe with its name (`org/repo`) and the document that it was read from."""
-
-    name: str
-    recipe: Recipe
-    document: Document
 
 
 @dataclass(frozen=True)
@@ -96,6 +89,9 @@ class Catalog:
     ) -> Selection:
         """The checked choices of `resolve`, before their layers are laid together."""
         found = self.recipe(deployment.recipe)
+        if found.page:
+            check_page(found.page, found.document.path, _asked(deployment, hardware))
+            deployment = deployment.model_copy(update={"features": None})
         return select(
             found.name,
             found.document.path,
@@ -120,18 +116,18 @@ class Catalog:
         """The file of every recipe by the recipe's name."""
         found: dict[str, Path] = {}
         for directory in reversed(self.directories):
-            for path in (directory / "models").glob("*/*.yaml"):
-                found[f"{path.parent.name}/{path.stem}"] = path
+            found |= recipe_files(directory)
         return found
 
     def _read(self, name: str) -> RecipeFile:
         for directory in self.directories:
-            path = directory / "models" / f"{name}.yaml"
-            if ".." not in name.split("/") and path.is_file():
-                return _recipe_file(name, path)
+            for suffix in SUFFIXES:
+                path = directory / "models" / f"{name}{suffix}"
+                if ".." not in name.split("/") and path.is_file():
+                    return read_recipe(path, name)
         path = Path(name).expanduser()
-        if path.suffix in {".yaml", ".yml"}:
-            return _recipe_file(_name_by_place(path), path)
+        if path.suffix in SUFFIXES:
+            return read_recipe(path)
         raise InputError(f"there is no recipe {name!r}", hint=_nearest_recipe(name, self.names()))
 
     @cached_property
@@ -184,16 +180,15 @@ class Catalog:
             yield read_document(path).validate(model)
 
 
-def _recipe_file(name: str, path: Path) -> RecipeFile:
-    document = read_document(path)
-    return RecipeFile(name, document.validate(Recipe), document)
-
-
-def _name_by_place(path: Path) -> str:
-    """`org/repo` for a file in a catalog's layout, else the file's own name."""
-    parts = path.resolve().parts
-    in_catalog = len(parts) > 2 and parts[-3] == "models"
-    return f"{parts[-2]}/{path.stem}" if in_catalog else path.stem
+def _asked(deployment: Deployment, hardware: str) -> dict[str, str | None]:
+    """What a deployment asks for in so many words, to hold against a page."""
+    named = deployment.model_fields_set
+    return {
+        "hardware": hardware,
+        "strategy": deployment.strategy,
+        "variant": deployment.variant if "variant" in named else None,
+        "features": None if deployment.features is None else ", ".join(deployment.features),
+    }
 
 
 def _nearest_recipe(name: str, known: list[str]) -> str:

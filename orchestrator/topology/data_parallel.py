@@ -12,8 +12,7 @@ from itertools import accumulate
 from orchestrator.errors import PlanError
 from orchestrator.topology.flags import data_flags, node_flags, size_flags
 from orchestrator.topology.group import Group, Member
-from orchestrator.topology.layout import Slot
-from orchestrator.topology.ranks import Sizes
+from orchestrator.topology.layout import Sizes, Slot
 from orchestrator.topology.sizes import Fixed, Wiring, common_gpu_count, divide
 
 

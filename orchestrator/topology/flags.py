@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.topology.ranks import Sizes
+from orchestrator.topology.layout import Sizes
 
 
 def size_flags(sizes: Sizes) -> tuple[str, ...]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.topology.layout import Slot
-from orchestrator.topology.ranks import Sizes
+from orchestrator.topology.layout import Sizes, Slot
 
 
 @dataclass(frozen=True, slots=True)

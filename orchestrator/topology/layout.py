@@ -38,6 +38,22 @@ class GpuRank:
 
 
 @dataclass(frozen=True, slots=True)
+class Sizes:
+    """Parallel sizes of one replica. `world` is the number of its GPUs."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    prefill_context: int = 1
+    decode_context: int = 1  # reuses the tensor ranks: no extra GPUs
+    expert_parallel: bool = False
+
+    @property
+    def world(self) -> int:
+        return self.tensor * self.pipeline * self.data * self.prefill_context
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One vLLM container on one host: a rank of a replica."""
 
@@ -62,11 +78,15 @@ class Layout:
     """Every node of every replica, in inventory order."""
 
     nodes: tuple[Node, ...]
-    tensor: int
-    pipeline: int
-    data: int
+    sizes: Mapping[str, Sizes]  # by pool (prefill, decode); of one engine under ""
     nodes_per_replica: int
     replicas: int
     layer_partition: tuple[int, ...] | None = None  # only where it differs from vLLM's own split
+    needs_router: bool = False  # several endpoints that only work behind a router
     unused: tuple[str, ...] = ()  # hosts left over
     notes: tuple[str, ...] = ()
+
+    @property
+    def first_sizes(self) -> Sizes:
+        """The sizes of the engine, or of the first pool."""
+        return next(iter(self.sizes.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.errors import PlanError
 from orchestrator.recipes.resolved import ModelShape
-from orchestrator.topology.ranks import Sizes
+from orchestrator.topology.layout import Sizes
 
 
 def check_shape(shape: ModelShape, sizes: Sizes, model: str) -> None:

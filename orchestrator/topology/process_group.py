@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from orchestrator.topology.flags import node_flags, size_flags
 from orchestrator.topology.group import Group, Member
-from orchestrator.topology.layout import Slot
-from orchestrator.topology.ranks import Sizes
+from orchestrator.topology.layout import Sizes, Slot
 from orchestrator.topology.sizes import (
     Fixed,
     Wiring,

@@ -2,25 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from orchestrator.topology.layout import GpuRank
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Parallel sizes of one replica. `world` is the number of its GPUs."""
-
-    tensor: int = 1
-    pipeline: int = 1
-    data: int = 1
-    prefill_context: int = 1
-    decode_context: int = 1  # reuses the tensor ranks: no extra GPUs
-    expert_parallel: bool = False
-
-    @property
-    def world(self) -> int:
-        return self.tensor * self.pipeline * self.data * self.prefill_context
+from orchestrator.topology.layout import GpuRank, Sizes
 
 
 def gpu_ranks(

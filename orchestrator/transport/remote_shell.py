@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 GRACE = 5  # seconds between TERM and KILL
 
-# `read` is the shell's own, so that killing the watcher leaves no child behind. KILL to the
-# watcher rather than TERM, since bash talks about neither once stderr is away.
+# `read` is the shell's own, so that killing the watcher leaves no child behind. What kills runs
+# in the background, so that nobody waits out the grace when TERM was enough.
 _WATCH = (
-    "while read -r x <&3; do :; done; "
-    f'trap "" TERM; exec 3<&-; kill -TERM 0; sleep {GRACE}; kill -KILL 0'
+    'while read -r x <&3; do :; done; trap "" TERM; exec 3<&-; '
+    "(kill -TERM 0; sleep GRACE; kill -KILL 0) &"
 )
 # After a TERM from the watcher it must live on, to KILL what does not heed TERM.
 _ARM = "trap k=: TERM; k=kill; "
@@ -37,7 +37,7 @@ _WITHOUT_STDIN = (
 _WITH_STDIN = (
     'exec 3<&0 </dev/null 4>&2 2>/dev/null; n="$1"; shift; trap : TERM; '
     '{ sh -c "echo \\$PPID"; head -c "$n" <&3 | { cat; exec cat >/dev/null; }; '
-    f"exec >/dev/null; {_WATCH}; }} 4>&- | "
+    f"exec >/dev/null; {_WATCH} }} 4>&- | "
     f"{{ {_ARM}read -r w; "
     '(exec "$@" 3<&- 2>&4 4>&-); s=$?; exec >/dev/null; $k -KILL "$w"; exit $s; }'
 )
@@ -56,9 +56,11 @@ class Become:
     prompt: str | None
 
 
-def guarded(argv: Sequence[str], stdin_size: int, become: Become | None = None) -> list[str]:
+def guarded(
+    argv: Sequence[str], stdin_size: int, become: Become | None = None, grace: int = GRACE
+) -> list[str]:
     """The words that run `argv` with `stdin_size` bytes of stdin, and end it with the channel."""
-    text = _WITH_STDIN if stdin_size else _WITHOUT_STDIN
+    text = (_WITH_STDIN if stdin_size else _WITHOUT_STDIN).replace("GRACE", str(grace))
     if become:
         text = f"echo {become.mark} >&2; {text}"
     words = ["sh", "-c", text, "sh", *([str(stdin_size)] if stdin_size else []), *argv]

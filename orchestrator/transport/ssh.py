@@ -6,7 +6,7 @@ import contextlib
 import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import DeploymentError, UnreachableError
@@ -15,7 +15,7 @@ from orchestrator.transport.command import BecomeUser, Shell
 from orchestrator.transport.connection import CommandResult, LineSink, StreamSocket
 from orchestrator.transport.remote_shell import command_line
 from orchestrator.transport.ssh_config import SshOptions, SshTarget, resolve
-from orchestrator.transport.ssh_connect import Hops, connect
+from orchestrator.transport.ssh_connect import Hops, connect, timed_out
 from orchestrator.transport.ssh_keys import KeyRing
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class SshConnection:
         except (paramiko.SSHException, EOFError) as error:
             if not transport.is_active():
                 raise self._broken() from None
-            raise TimeoutError(f"{self.host}: {address}:{port}: {error}") from None
+            kind = TimeoutError if timed_out(error) else ConnectionRefusedError
+            raise kind(f"{self.host}: {address}:{port}: {error}") from None
         channel.settimeout(timeout)
         return channel
 
@@ -136,25 +137,29 @@ class SshConnection:
             transport = self._live()
             try:
                 return transport.open_session(timeout=_OPEN_TIMEOUT)
-            except paramiko.ChannelException as error:
-                # MaxSessions is lower than we thought, or sshd still counts a session that ended.
-                if self._sessions.wait_for_another(self.interrupted):
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                if transport.is_active() and not timed_out(error):
+                    self._refused(error, pauses)
                     continue
-                pause = next(pauses, None)
-                if pause is None:
-                    raise UnreachableError(
-                        "sshd opens no session",
-                        where=self._place(),
-                        why=error.text,
-                        hint="look at MaxSessions and sshd's log on the host",
-                    ) from None
-                time.sleep(pause)
-            except (paramiko.SSHException, EOFError, OSError):
-                if transport.is_active():
-                    transport.close()  # it is up and does not answer
+                transport.close()  # it may still be up, and not answer
                 if renewed:
                     raise self._broken() from None
                 renewed = True
+
+    def _refused(self, error: Exception, pauses: Iterator[float]) -> None:
+        """Wait until a session may be had: MaxSessions is lower than we thought, or sshd still
+        counts one that has just ended."""
+        if self._sessions.wait_for_another(self.interrupted):
+            return
+        pause = next(pauses, None)
+        if pause is None:
+            raise UnreachableError(
+                "sshd opens no session",
+                where=self._place(),
+                why=str(error),
+                hint="look at MaxSessions and sshd's log on the host",
+            )
+        time.sleep(pause)
 
     def _place(self) -> str:
         return self._target.place if self._target else self.host

@@ -113,6 +113,9 @@ def _target(
     config = _resolved(name, address, words, arguments, settings, config_file)
     one = functools.partial(_one, config)
     user, port, hostname = one("user") or "", int(one("port") or 22), one("hostname") or address
+    endpoint = f"{user}@{hostname}:{port}"
+    if hops and hops[-1] == endpoint:
+        raise _Itself
     tokens = _tokens(address, hostname, port, user, one("hostkeyalias"))
     interval = float(one("serveraliveinterval") or 0)
     count = int(one("serveralivecountmax") or 3)
@@ -136,7 +139,7 @@ def _target(
         keepalive_interval=interval or options.keepalive_interval,
         keepalive_limit=interval * count if interval else options.keepalive_limit,
         proxy_command=None if jump else _proxy_command(one("proxycommand"), tokens),
-        hop=_hop(jump, config_file, options, (*hops, f"{user}@{hostname}:{port}")),
+        hop=_hop(jump, config_file, options, (*hops, endpoint)),
         password=settings.password,
         batch=_yes(one("batchmode")),
         methods=tuple(
@@ -177,22 +180,6 @@ def _hop(
     )
     words = ("-J", ",".join(before)) if before else ()
     arguments = ssh_arguments.parse(words, f"ProxyJump {spec}")
-    target = _target_or_loop(name, settings, arguments, config_file, options, seen)
-    # `Host *` with a ProxyJump says of the jump host, too, that it is reached through itself.
-    if target.hop and (target.hop.hostname, target.hop.port) == (target.hostname, target.port):
-        settings_words = ssh_arguments.parse(("-o", "ProxyJump=none"), f"ProxyJump {spec}")
-        return _target(name, settings, settings_words, config_file, options, seen)
-    return target
-
-
-def _target_or_loop(
-    name: str,
-    settings: ConnectionSettings,
-    arguments: SshArguments,
-    config_file: str,
-    options: SshOptions,
-    seen: tuple[str, ...],
-) -> SshTarget:
     if len(seen) > _MOST_HOPS:
         raise InputError(
             f"more than {_MOST_HOPS} jump hosts in a row",
@@ -200,7 +187,14 @@ def _target_or_loop(
             why=" -> ".join(seen),
             hint="a ProxyJump that leads back to itself? Give the jump host `ProxyJump none`",
         )
-    return _target(name, settings, arguments, config_file, options, seen)
+    try:
+        return _target(name, settings, arguments, config_file, options, seen)
+    except _Itself:
+        return None
+
+
+class _Itself(Exception):
+    """`Host *` with a ProxyJump says of the jump host, too, that the way goes through it."""
 
 
 def _resolved(
@@ -225,7 +219,6 @@ def _resolved(
     return _ssh_g(name, (ssh, "-G", "-T", *words, "--", address))
 
 
-@functools.lru_cache(maxsize=4096)
 def _ssh_g(name: str, command: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False

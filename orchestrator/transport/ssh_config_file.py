@@ -34,8 +34,10 @@ def lookup(
     if not config_file:
         files.append(Path("/etc/ssh/ssh_config"))
     text = "\n".join(line for file in files if file.is_file() for line in _lines(file, 0))
-    # The command line's User decides `Match user`, so it must be known to the parser.
-    forced = "".join(f"{key} {value[0]}\n" for key, value in given.items() if key == "user")
+    # What goes before the file must be known to the parser: `Match user`, %h, %p and %r ask it.
+    forced = "".join(
+        f"{key} {value[0]}\n" for key, value in given.items() if key in ("user", "port", "hostname")
+    )
     try:
         found = paramiko.SSHConfig.from_text(forced + text).lookup(address)
     except paramiko.SSHException as error:

@@ -18,7 +18,7 @@ import tenacity
 from orchestrator.errors import UnreachableError
 from orchestrator.transport import host_key_check
 from orchestrator.transport.ssh_config import SshTarget
-from orchestrator.transport.ssh_keys import KeyRing
+from orchestrator.transport.ssh_keys import KeyRing, require
 from orchestrator.transport.ssh_login import LoginDropped, log_in
 
 if TYPE_CHECKING:
@@ -84,8 +84,18 @@ class _Hop:
         self.failed_at = 0.0
 
 
+def timed_out(error: BaseException) -> bool:
+    """Whether nothing came back when a channel was opened.
+
+    Of two refusals at the same time paramiko hands out only one as a ChannelException; the
+    other one is a plain SSHException, and only its text tells it from a silence.
+    """
+    return isinstance(error, TimeoutError) or str(error).startswith("Timeout")
+
+
 def connect(target: SshTarget, hops: Hops, ring: KeyRing) -> paramiko.Transport:
     """Log in to `target`, trying again when the way there fails. Raises UnreachableError."""
+    require(target.chosen_keys, target.place)
     # paramiko reports what it raises on its logger, too, with tracebacks.
     logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
     retrying = tenacity.Retrying(

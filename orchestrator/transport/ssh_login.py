@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import UnreachableError
 from orchestrator.transport.ssh_config import SshTarget
-from orchestrator.transport.ssh_keys import KeyRing, UnusableKey, agent_keys, public_blob, require
+from orchestrator.transport.ssh_keys import KeyRing, UnusableKey, agent_keys, public_blob
 
 if TYPE_CHECKING:
     import paramiko
@@ -25,7 +25,6 @@ def log_in(
     transport: paramiko.Transport, target: SshTarget, ring: KeyRing, *, passwords: bool
 ) -> None:
     """Authenticate. Raises UnreachableError when everything was refused, LoginDropped."""
-    require(target.chosen_keys, target.place)
     transport.auth_timeout = _TIMEOUT
     _Login(transport, target, ring, passwords).run()
 

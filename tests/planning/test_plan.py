@@ -168,7 +168,7 @@ def test_the_container_command_follows_the_rules_of_docker_and_vllm(tmp_path: Pa
 def test_gpus_are_those_of_orc_gpus(tmp_path: Path) -> None:
     text = RACK.replace("orc_interface: bond0", "orc_interface: bond0\n    orc_gpus: [4, 5, 6, 7]")
     plan = make_plan(tmp_path, text)
-    assert plan.layout.tensor == 4
+    assert plan.layout.first_sizes.tensor == 4
     assert option(plan.nodes[0].command, "--gpus") == '"device=4,5,6,7"'
     assert [rank.gpu for rank in plan.nodes[0].ranks] == [4, 5, 6, 7]
 

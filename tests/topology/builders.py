@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.deployment import Deployment
 from orchestrator.recipes.resolved import (
     Argument,
+    CommandParts,
     HardwareProfile,
     ModelShape,
+    ResolvedPool,
     ResolvedRecipe,
     Strategy,
 )
@@ -44,8 +47,29 @@ def recipe(strategy: str, shape: ModelShape = KIMI, **more: Any) -> ResolvedReci
     )
 
 
+def prefill_decode(prefill: tuple[int, str], decode: tuple[int, str]) -> ResolvedRecipe:
+    """A prefill/decode recipe with pools of (nodes, parallelism)."""
+
+    def pool(role: str, port: str, nodes: int, parallelism: str) -> ResolvedPool:
+        side_channel = {"VLLM_NIXL_SIDE_CHANNEL_PORT": "5557" if role == "prefill" else "5558"}
+        arguments = [Argument("--port", ("--port", port), "strategy")]
+        if parallelism.endswith("ep"):
+            flag = "--enable-expert-parallel"
+            arguments.append(Argument(flag, (flag,), "pool"))
+        parts = CommandParts(arguments=tuple(arguments), parallel_position=1, env=side_channel)
+        return ResolvedPool(role, nodes, parallelism, None, parts)
+
+    base = recipe("pd_cluster", mixture_of_experts=True)
+    pools = {
+        "prefill": pool("prefill", "8001", *prefill),
+        "decode": pool("decode", "8002", *decode),
+    }
+    return replace(base, pools=pools)
+
+
 def layout(strategy: str, hosts: list[Slot], **selection: Any) -> Layout:
     shape = selection.pop("shape", KIMI)
     more = selection.pop("recipe", {})
+    use = selection.pop("use", None)
     deployment = Deployment.model_validate({"recipe": "org/model", **selection})
-    return build_layout(recipe(strategy, shape, **more), hosts, deployment, 8000)
+    return build_layout(recipe(strategy, shape, **more), hosts, deployment, use)

@@ -56,7 +56,7 @@ def test_tp_pp_keeps_tensor_ranks_in_the_node_and_gives_each_node_its_stage() ->
 
 def test_two_stages_fit_into_one_node_when_the_tensor_size_is_fixed() -> None:
     result = layout("multi_node_tp_pp", slots(8, 8), parallel={"tensor": 4})
-    assert (result.tensor, result.pipeline) == (4, 4)
+    assert (result.first_sizes.tensor, result.first_sizes.pipeline) == (4, 4)
     assert [rank.pp for rank in result.nodes[0].ranks] == [0] * 4 + [1] * 4
 
 
@@ -221,4 +221,4 @@ def test_ranks_cover_the_world_exactly_once(
         assert worlds == list(range(nodes * gpus))
         assert [node.rank for node in group] == list(range(nodes))
         assert [node.serves for node in group] == [True] + [False] * (nodes - 1)
-        assert result.tensor * result.pipeline == nodes * gpus
+        assert result.first_sizes.tensor * result.first_sizes.pipeline == nodes * gpus

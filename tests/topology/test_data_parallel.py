@@ -81,7 +81,7 @@ def test_a_fixed_tensor_size_makes_fewer_ranks() -> None:
         slots(8, 8),
         recipe={**MOE, "fixed_parallel": {"--tensor-parallel-size": "4"}},
     )
-    assert (result.tensor, result.data) == (4, 4)
+    assert (result.first_sizes.tensor, result.first_sizes.data) == (4, 4)
     assert value(result.nodes[1], "--data-parallel-start-rank") == "2"
     assert [r.ep for r in result.nodes[1].ranks] == list(range(8, 16))
 
@@ -176,7 +176,7 @@ def test_local_sizes_sum_to_the_whole_and_ranks_cover_the_world(
     gpus: list[int], balancing: str
 ) -> None:
     result = moe("multi_node_dep", *gpus, shape=ModelShape(), load_balancing=balancing)
-    assert result.data == sum(gpus)
+    assert result.first_sizes.data == sum(gpus)
     worlds = [rank.world for node in result.nodes for rank in node.ranks]
     assert worlds == list(range(sum(gpus)))
     assert [rank.dp for node in result.nodes for rank in node.ranks] == worlds

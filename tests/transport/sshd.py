@@ -82,7 +82,7 @@ MaxStartups 200
 {self.config}
 KbdInteractiveAuthentication no
 PasswordAuthentication no
-"""  # the first value of a keyword counts
+"""  # the first value of a keyword counts, of MaxStartups the last
         )
         self.process = subprocess.Popen(
             [*self.prefix, BINARY, "-D", "-f", str(config), "-E", str(self.log)],

@@ -1,0 +1,64 @@
+"""Every TCP port that a deployment binds, allotted per host without a collision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orchestrator.errors import PlanError
+
+LAST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class PortUse:
+    """What is known of ports on the hosts, from facts and from running containers.
+
+    `busy`: by host, the ports of others with their owner. `held`: by host, the ports that this
+    deployment's containers hold already, by use; they are taken again, so that a second plan
+    is the same as the first.
+    """
+
+    busy: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def port_use(kind: str, role: str, replica: int, rank: int) -> str:
+    """How a port's use is named in `PortUse.held`: `api head 0.0`, `master head 1.0`."""
+    return f"{kind} {role} {replica}.{rank}"
+
+
+@dataclass(slots=True)
+class PortAllotment:
+    """Hands out ports while a layout is built."""
+
+    use: PortUse = field(default_factory=PortUse)
+    _taken: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def take(self, host: str, use: str, wanted: int, *, count: int = 1, exact: bool = False) -> int:
+        """`count` free ports in a row on `host` for `use`, from `wanted` upwards; the first one.
+
+        `exact`: the user asked for `wanted`, so a taken one is refused instead of passed over.
+        Raises PlanError naming host, port and owner.
+        """
+        held = self.use.held.get(host, {}).get(use)
+        start = held if held is not None and not exact else wanted
+        port = start
+        while port + count - 1 <= LAST_PORT:
+            owners = [self._owner(host, port + step) for step in range(count)]
+            if not any(owners):
+                taken = self._taken.setdefault(host, {})
+                taken.update(dict.fromkeys(range(port, port + count), use))
+                return port
+            if exact:
+                owner = next(owner for owner in owners if owner)
+                raise PlanError(
+                    f"port {port} ({use}) is taken on {host} by {owner}",
+                    where=host,
+                    hint="choose another port, or leave it out and a free one is taken",
+                )
+            port += 1
+        raise PlanError(f"no free port from {wanted} upwards on {host} for {use}", where=host)
+
+    def _owner(self, host: str, port: int) -> str | None:
+        return self.use.busy.get(host, {}).get(port) or self._taken.get(host, {}).get(port)

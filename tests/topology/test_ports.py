@@ -1,0 +1,34 @@
+"""Ports: no collision, the user's wish respected or refused, and the same again next time."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.errors import PlanError
+from orchestrator.topology.ports import PortUse
+from tests.topology.builders import layout, slots
+
+
+def test_a_port_that_another_holds_is_passed_over() -> None:
+    use = PortUse(busy={"node01": {8000: "orc-other-r0-n0", 29501: "orc-other-r0-n0"}})
+    head = layout("multi_node_tp", slots(8, 8), use=use).nodes[0]
+    assert head.ports == {"master": 29502, "api": 8001}
+    assert head.parallel[head.parallel.index("--master-port") + 1] == "29502"
+
+
+def test_a_port_that_the_user_asked_for_is_refused_when_it_is_taken() -> None:
+    use = PortUse(busy={"node01": {8000: "nginx/812", 29501: "python3/77"}})
+    with pytest.raises(PlanError, match=r"port 8000 \(api .*\) is taken on node01 by nginx/812"):
+        layout("single_node_tp", slots(8), use=use, port=8000)
+    with pytest.raises(PlanError, match=r"port 29501 \(master .*\) is taken on node01"):
+        layout("multi_node_tp", slots(8, 8), use=use, master_port=29501)
+
+
+def test_a_port_already_held_is_taken_again_though_a_lower_one_is_free_now() -> None:
+    use = PortUse(held={"node01": {"api head 0.0": 8003}})
+    assert layout("single_node_tp", slots(8), use=use).nodes[0].port == 8003
+
+
+def test_ports_run_out_with_a_message() -> None:
+    with pytest.raises(PlanError, match="no free port from 65535"):
+        layout("single_node_tp", slots(8), replicas=2, parallel={"tensor": 4}, port=65535)
