@@ -39,13 +39,13 @@ def down(
     accept_new_host_keys: AcceptHostKeysOption = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Stop and remove every rank of a deployment (60 s to end each), and look that it is gone."""
     from orchestrator.health.observation import observe
 
     reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
-    with session(reach, as_json=as_json, verbose=verbose) as opened:
+    with session(reach, as_json=as_json) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         chosen = [*seen.deployments()] if everything else [n for n in [choose(seen, name)] if n]
         _confirm(chosen, seen, yes or check)

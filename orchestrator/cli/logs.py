@@ -54,13 +54,13 @@ def logs(
     forks: Annotated[int, typer.Option("--forks", min=1, help="Hosts at once.")] = 32,
     accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Show the logs of a deployment's ranks, merged by time, each line after its rank's name."""
     from orchestrator.health.observation import observe
 
     reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
-    with session(reach, verbose=verbose) as opened:
+    with session(reach) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         for host, why in seen.unknown.items():
             sys.stderr.write(f"{host}: unknown: {why}\n")

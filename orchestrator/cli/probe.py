@@ -38,7 +38,7 @@ def probe(
     forks: ForksOption = 32,
     accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Ask every endpoint: health, models, one completion with its timings."""
     from orchestrator.health.observation import observe
@@ -46,7 +46,7 @@ def probe(
     from orchestrator.health.targets import running_targets
 
     reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
-    with session(reach, verbose=verbose) as opened:
+    with session(reach) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         targets = running_targets(seen.containers(name))
         checks = probe_endpoints(opened.pool, targets, tokens=tokens, completion_timeout=timeout)

@@ -39,7 +39,7 @@ class Session:
 
 
 @contextmanager
-def session(reach: Reach, *, as_json: bool = False, verbose: int = 0) -> Iterator[Session]:
+def session(reach: Reach, *, as_json: bool = False) -> Iterator[Session]:
     """Open a session; leaving it hangs up. Raises InputError for a wrong inventory or limit."""
     from orchestrator.events.console import rendering
     from orchestrator.inventory.load import Inventory
@@ -52,7 +52,7 @@ def session(reach: Reach, *, as_json: bool = False, verbose: int = 0) -> Iterato
     if reach.limit:
         inventory = inventory.limit(reach.limit)
     options = SshOptions(forks=reach.forks, accept_new_host_keys=reach.accept_new_host_keys)
-    shown = rendering(as_json=as_json, stdout=sys.stdout, verbose=verbose)
+    shown = rendering(as_json=as_json, stdout=sys.stdout)
     try:
         with ConnectionPool(inventory.hosts.values(), options) as pool:
             yield Session(inventory, pool, shown)

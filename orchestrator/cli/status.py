@@ -36,7 +36,7 @@ def status(
     forks: ForksOption = 32,
     accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Show every rank and endpoint. Exit status: 0 healthy, 2 failed, 4 hosts unreachable."""
     from orchestrator.health.observation import observe
@@ -45,7 +45,7 @@ def status(
     from orchestrator.health.targets import running_targets
 
     reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
-    with session(reach, verbose=verbose) as opened:
+    with session(reach) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         states = seen.containers(name)
         checks = probe_endpoints(

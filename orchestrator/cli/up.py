@@ -63,7 +63,7 @@ def up(
     accept_new_host_keys: AcceptHostKeysOption = False,
     yes: YesOption = False,  # noqa: ARG001 - up asks nothing yet; scripts give it everywhere
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Start what the plan says, and wait until every replica answers a completion.
 
@@ -93,7 +93,6 @@ def up(
         variables={"pull": pull, "replace": replace, "keep_failed": keep_failed},
         check=check,
         as_json=as_json,
-        verbose=verbose,
     )
 
 
@@ -106,7 +105,6 @@ def play_packaged(
     variables: Mapping[str, Any],
     check: bool,
     as_json: bool,
-    verbose: int,
 ) -> int:
     """Run a packaged playbook for a deployment; returns the exit status."""
     from orchestrator.play.actions.registry import ACTIONS
@@ -117,7 +115,7 @@ def play_packaged(
 
     plays = read_playbook(packaged_playbook(playbook), ACTIONS)
     catalog = Catalog.load(recipes) if wanted is not None else None
-    with session(reach, as_json=as_json, verbose=verbose) as opened:
+    with session(reach, as_json=as_json) as opened:
         run = Run(
             inventory=opened.inventory,
             pool=opened.pool,

@@ -30,13 +30,13 @@ class Rendering(Protocol):
     def close(self) -> None: ...
 
 
-def rendering(*, as_json: bool, stdout: TextIO, verbose: int = 0) -> Rendering:
+def rendering(*, as_json: bool, stdout: TextIO) -> Rendering:
     """How events are shown: JSON lines on stdout, or text on stdout, live on a terminal."""
     if as_json:
         return JsonLines(stdout)
     if use_colour(stdout):
-        return LiveConsole(stdout, verbose)
-    return PlainConsole(stdout, verbose)
+        return LiveConsole(stdout)
+    return PlainConsole(stdout)
 
 
 def use_colour(stream: TextIO) -> bool:
@@ -47,16 +47,15 @@ def use_colour(stream: TextIO) -> bool:
 class PlainConsole:
     """One line (or more) for each event, nothing redrawn, no colour."""
 
-    def __init__(self, stream: TextIO, verbose: int = 0) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._verbose = verbose
         self._filter = NodesFilter()
 
     def __call__(self, event: Event) -> None:
         if event.kind == "nodes":
             self._nodes(event.data)
             return
-        for line in event_lines(event, self._verbose):
+        for line in event_lines(event):
             self._write(line, event.kind)
 
     def close(self) -> None:
@@ -66,7 +65,7 @@ class PlainConsole:
         for line in self._filter.news(data):
             self._write(f"  {line}", "progress")
 
-    def _write(self, line: str, kind: str) -> None:
+    def _write(self, line: str, kind: str) -> None:  # noqa: ARG002 - colours need it
         self._stream.write(line + "\n")
         self._stream.flush()
 
@@ -74,8 +73,8 @@ class PlainConsole:
 class LiveConsole(PlainConsole):
     """The same in colour, with a table of the nodes that is redrawn while one waits."""
 
-    def __init__(self, stream: TextIO, verbose: int = 0) -> None:
-        super().__init__(stream, verbose)
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
         self._live: Live | None = None
 
     def __call__(self, event: Event) -> None:
@@ -112,7 +111,7 @@ class LiveConsole(PlainConsole):
             super()._write(text, kind)
 
 
-def event_lines(event: Event, verbose: int = 0) -> list[str]:
+def event_lines(event: Event) -> list[str]:
     """An event as lines of text, without colour."""
     if event.kind == "play":
         return ["", f"PLAY [{event.message}]"]

@@ -200,6 +200,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
 )
 _COMPILED = tuple((re.compile(pattern), cause, mend) for pattern, cause, mend in _RULES)
 _ERROR_LINE = re.compile(r"\b\w*(Error|Exception|ERROR|CRITICAL|FATAL|fatal|panic)\b")
+_CHATTER = re.compile(r"^\s*(\(\w+ pid=\d+\)\s*)?(INFO|WARNING|DEBUG)\b")
 _NOISE = re.compile(r"^\s*(File \"|\^|Traceback|raise |return )")
 
 
@@ -215,6 +216,7 @@ def diagnose(
             "the host ran out of main memory and the kernel killed it",
             "Use a host with more memory, or fewer processes there.",
         )
+    lines = [line for line in map(_uncoloured, lines) if not _CHATTER.search(line)]
     for pattern, cause, mend in _COMPILED:
         for line in lines:
             if pattern.search(line):
@@ -242,7 +244,11 @@ def _last_error(lines: Sequence[str]) -> Diagnosis | None:
     return None
 
 
+def _uncoloured(line: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", line)
+
+
 def _shown(line: str) -> str:
-    line = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
+    line = line.strip()
     line = re.sub(r"^\((\w+) pid=\d+\)\s*", "", line)
     return line if len(line) <= 240 else line[:237] + "..."

@@ -115,7 +115,8 @@ def _logs(
                 connect(name), log_tails_script(containers, _READ_LINES), timeout=20.0
             )
         except OrcError as error:
-            logs |= dict.fromkeys(containers, [f"(its log cannot be read: {error.what})"])
+            unread = f"(its log cannot be read: {error.what})"
+            logs |= {container: [unread] for container in containers}
             continue
         logs |= parse_log_tails(redact(result.stdout, list(secrets)))
     return logs

@@ -8,6 +8,7 @@ dead rank. What the looks mean is decided by `judge`, which is pure.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ LOOK_INTERVAL = 2.0  # seconds between two looks at a host: a death is known wit
 STALE_AFTER = 10.0  # seconds without an answer before a host counts as not answering
 _COMPLETION_TIMEOUT = 120.0
 _TICK = 0.25
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 Connect = Callable[[str], Connection]
 
@@ -67,14 +69,14 @@ class Watch(AbstractContextManager["Watch"]):
         self._groups = groups
         self._patience = patience
         self._stop = threading.Event()
+        self._hurry = {r.host: threading.Event() for group in groups for r in group.ranks}
         self._lock = threading.Lock()
         self._looks: dict[str, HostLook] = {}
         self._endpoints: dict[Target, EndpointLook] = {}
         self.began = time.monotonic()
 
     def __enter__(self) -> Watch:
-        names = dict.fromkeys(rank.host for group in self._groups for rank in group.ranks)
-        for name in names:
+        for name in self._hurry:
             self._start(self._watch_host, name)
         for group in self._groups:
             for target in group.targets:
@@ -88,6 +90,8 @@ class Watch(AbstractContextManager["Watch"]):
         trace: TracebackType | None,
     ) -> None:
         self._stop.set()
+        for event in self._hurry.values():
+            event.set()
 
     def seconds(self) -> float:
         return time.monotonic() - self.began
@@ -119,7 +123,7 @@ class Watch(AbstractContextManager["Watch"]):
             head = looks.get(group.head.host)
             line = ""
             if head and head.observation:
-                line = head.observation.last_lines.get(group.head.name, "")
+                line = _plain(head.observation.last_lines.get(group.head.name, ""))
             replicas.append(
                 {
                     "replica": group.replica,
@@ -152,7 +156,8 @@ class Watch(AbstractContextManager["Watch"]):
             look = self._look(name, began, names, heads)
             with self._lock:
                 self._looks[name] = look
-            self._stop.wait(max(0.2, LOOK_INTERVAL - (time.monotonic() - began)))
+            self._hurry[name].wait(max(0.2, LOOK_INTERVAL - (time.monotonic() - began)))
+            self._hurry[name].clear()
 
     def _look(self, name: str, began: float, names: list[str], heads: list[str]) -> HostLook:
         try:
@@ -172,6 +177,8 @@ class Watch(AbstractContextManager["Watch"]):
             with self._lock:
                 self._endpoints[target] = EndpointLook(time.monotonic(), check, failures)
             if check.healthy:
+                for event in self._hurry.values():  # a look at every rank is all that is missing
+                    event.set()
                 return
             pause = self._patience.interval
             self._stop.wait(min(pause, LOOK_INTERVAL) if check.stage == "connect" else pause)
@@ -200,7 +207,7 @@ def wait_healthy(
     `on_end` is called the moment a group's end is known, `on_step` about once a second.
     """
     ended: dict[int, Verdict] = {}
-    next_step = 0.0
+    next_step = time.monotonic() + 2 * _TICK  # the first looks are there by then
     while True:
         verdicts = {g.replica: ended.get(g.replica) or watch.verdict(g) for g in groups}
         for group in groups:
@@ -215,6 +222,12 @@ def wait_healthy(
             on_step(watch.snapshot(verdicts))
             next_step = time.monotonic() + 1.0
         time.sleep(_TICK)
+
+
+def _plain(line: str) -> str:
+    """A log line without colours, cut to what fits beside other text."""
+    line = _COLOUR.sub("", line).strip()
+    return line if len(line) <= 160 else line[:157] + "..."
 
 
 def _aged(look: HostLook) -> HostLook:

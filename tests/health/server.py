@@ -1,0 +1,85 @@
+"""A real HTTP server whose answers a test decides: what vLLM's endpoint looks like from outside."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Behaviour:
+    """How the endpoint answers; may be changed while it runs."""
+
+    health: int = 200
+    models: list[str] = field(default_factory=lambda: ["tiny"])
+    completion: int = 200
+    completion_body: str = '{"error": {"message": "boom"}}'
+    chunks: list[Any] = field(
+        default_factory=lambda: [{"choices": [{"text": "hel"}]}, {"choices": [{"text": "lo"}]}]
+    )
+    delay: float = 0.0
+    between: float = 0.0
+    api_key: str | None = None
+    requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+
+@contextmanager
+def endpoint(behaviour: Behaviour) -> Iterator[str]:
+    """Serve `behaviour`; gives the URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            behaviour.requests.append((self.path, {}))
+            if self.path == "/health":
+                self._answer(behaviour.health, "")
+            elif not self._allowed():
+                self._answer(401, '{"error": "Unauthorized"}')
+            else:
+                data = [{"id": name} for name in behaviour.models]
+                self._answer(200, json.dumps({"data": data}))
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            behaviour.requests.append((self.path, body))
+            time.sleep(behaviour.delay)
+            if behaviour.completion != 200:
+                self._answer(behaviour.completion, behaviour.completion_body)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for chunk in [*map(json.dumps, behaviour.chunks), "[DONE]"]:
+                self.wfile.write(f"data: {chunk}\n\n".encode())
+                self.wfile.flush()
+                time.sleep(behaviour.between)
+
+        def _allowed(self) -> bool:
+            wanted = behaviour.api_key
+            return wanted is None or self.headers["Authorization"] == f"Bearer {wanted}"
+
+        def _answer(self, status: int, text: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
