@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test demo fleet-up fleet-down clean
+.PHONY: install lint check test oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from orchestrator.errors import PlanError
 from orchestrator.recipes.arguments import PARALLEL_FLAGS, parse, value_of
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
-from orchestrator.topology.build import STRATEGIES, build_layout
+from orchestrator.topology.build import build_layout
 
-# Ours says these on every node of several; the site leaves them to vLLM's defaults.
-OURS_ALONE = {"--master-port", "--distributed-executor-backend"}
+# Ours says these wherever nodes are joined; the site leaves them to vLLM's defaults, or to the
+# shell's.
+OURS_ALONE = {"--master-port", "--distributed-executor-backend", "--data-parallel-rpc-port"}
 
 
 @dataclass(frozen=True)
@@ -90,18 +92,21 @@ class Process:
     our_env: dict[str, str]
     argv: list[str]
     their_env: dict[str, str]
+    nodes: int  # of its group
 
 
 def _processes(recipe: ResolvedRecipe, rendering: dict[str, Any]) -> Iterator[Process]:
     if "pd" not in rendering:
         for argv in rendering["argv"]:
-            yield Process(recipe.parts, dict(recipe.env), argv, rendering["env"])
+            nodes = rendering["nodes"]
+            yield Process(recipe.parts, dict(recipe.env), argv, rendering["env"], nodes)
         return
     for role in rendering["pd"]:
         pool = recipe.pools[role]
         for rank, node in enumerate(rendering["pools"][role]):
             env = _pool_environment(dict(pool.parts.env), role, rank, pool.parallelism)
-            yield Process(pool.parts, env, node["argv"], node["env"])
+            nodes = rendering["pd"][role]
+            yield Process(pool.parts, env, node["argv"], node["env"], nodes)
 
 
 def _pool_environment(env: dict[str, str], role: str, rank: int, mode: str) -> dict[str, str]:
@@ -122,35 +127,81 @@ def fixed_differences(recipe: ResolvedRecipe, rendering: dict[str, Any]) -> Iter
 
 
 def layout_differences(recipe: ResolvedRecipe, rendering: dict[str, Any]) -> Iterator[Difference]:
-    """The parallel and rank flags of every node, by kind of difference."""
-    strategy = rendering["strategy"]
-    if strategy not in STRATEGIES:
-        yield Difference(f"strategy not yet planned: {strategy}", name(rendering), None, None)
-        return
+    """The parallel and rank flags of every process, by kind of difference."""
     slots = placeholder_slots(recipe, rendering["nodes"])
     try:
-        layout = build_layout(recipe, slots, deployment(rendering), 8000)
+        layout = build_layout(recipe, slots, deployment(rendering))
     except PlanError as error:
-        yield Difference(_refusal(error), name(rendering), str(error), rendering["argv"][0])
+        yield Difference(_refusal(error), name(rendering), str(error), None)
         return
-    for node, argv in zip(layout.nodes, rendering["argv"], strict=True):
-        ours = split(tuple(recipe.argv(node.parallel)[3:]))[1]
-        theirs = split(tuple(argv[3:]))[1]
-        if rendering["nodes"] > 1:
-            ours = {flag: value for flag, value in ours.items() if flag not in OURS_ALONE}
+    if len(layout.nodes) != len(slots):
+        shown = f"{len(layout.nodes)} processes"
+        yield Difference(f"unknown: {shown}", name(rendering), shown, len(slots))
+        return
+    processes = _processes(recipe, rendering)
+    for node, process in zip(layout.nodes, processes, strict=True):
+        ours = _compared(recipe.pool_argv(process.parts, node.parallel))
+        theirs = _compared(process.argv)
         if ours != theirs:
-            yield Difference(_kind(ours, theirs, recipe), name(rendering), ours, theirs)
+            room = process.nodes * recipe.hardware.gpu_count
+            kind = _kind(ours, theirs, process, room)
+            yield Difference(kind, name(rendering), ours, theirs)
+
+
+def _compared(argv: list[str]) -> dict[str, str]:
+    flags = split(tuple(argv[3:]))[1]
+    return {flag: value for flag, value in flags.items() if flag not in OURS_ALONE}
 
 
 def _refusal(error: PlanError) -> str:
     if "decode context parallel" in error.what:
         return "refused: the decode context size does not divide the tensor size"
+    if "but the hosts have room for" in error.what or "over" in error.what:
+        return "refused: the recipe's fixed sizes do not fit so many hosts"
     return f"unknown refusal: {error.what}"
 
 
-def _kind(ours: dict[str, str], theirs: dict[str, str], recipe: ResolvedRecipe) -> str:
-    changed = {flag for flag in ours.keys() | theirs.keys() if ours.get(flag) != theirs.get(flag)}
-    fixed_tensor = "--tensor-parallel-size" in recipe.fixed_parallel
-    if changed == {"--pipeline-parallel-size"} and fixed_tensor:
-        return "the recipe fixes the tensor size: our pipeline takes the GPUs the site leaves idle"
-    return f"unknown: {sorted(changed)}"
+SIZES = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
+RENDEZVOUS = {
+    "--data-parallel-address",
+    "--data-parallel-size-local",
+    "--data-parallel-start-rank",
+    "--data-parallel-hybrid-lb",
+}
+WHOLE_LAYOUT = {*SIZES, *RENDEZVOUS, "--nnodes", "--node-rank", "--master-addr", "--headless"}
+
+
+def _kind(ours: dict[str, str], theirs: dict[str, str], process: Process, room: int) -> str:
+    """The reasons that together explain every flag that differs; `room` is the group's GPUs."""
+    left = {flag for flag in ours.keys() | theirs.keys() if ours.get(flag) != theirs.get(flag)}
+    reasons = []
+
+    def explain(reason: str, flags: set[str]) -> None:
+        if left & flags:
+            reasons.append(reason)
+            left.difference_update(flags)
+
+    if _gpus(theirs) > room:
+        explain("the site's sizes need more GPUs than there are", WHOLE_LAYOUT)
+    if _gpus(theirs) < room and _gpus(ours) == room:
+        explain("the site's sizes leave GPUs idle", set(SIZES))
+    if {ours.get(SIZES[0]), theirs.get(SIZES[0])} == {None, "1"}:
+        explain("a tensor size of 1 is vLLM's own default", {SIZES[0]})
+    if process.nodes == 1:
+        explain("a pool on one node has nobody to meet", left & RENDEZVOUS - ours.keys())
+    if ours.get("--data-parallel-start-rank") == "0":
+        explain("the head's start rank of 0 is said", {"--data-parallel-start-rank"})
+    if "--data-parallel-hybrid-lb" in theirs and "--data-parallel-hybrid-lb" not in ours:
+        asked = "the recipe asks for hybrid load balancing, which our layout does not read"
+        explain(asked, {"--data-parallel-hybrid-lb", "--headless"})
+    if "--headless" in ours and "--data-parallel-start-rank" in ours:
+        explain("a worker behind an internal load balancer is headless", {"--headless"})
+    if left:
+        values = [(flag, ours.get(flag), theirs.get(flag)) for flag in sorted(left)]
+        return f"unknown: {values}"
+    return "; ".join(sorted(reasons))
+
+
+def _gpus(flags: dict[str, str]) -> int:
+    """The GPUs that a command's sizes ask for."""
+    return prod(int(flags.get(flag, 1)) for flag in SIZES)
