@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test demo fleet-up fleet-down clean
+.PHONY: install lint check test oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -39,3 +39,6 @@ fleet-down: install  ## remove them, and what a crashed test left
 
 clean: fleet-down
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+oracle: install  ## every rendering of the public site's snapshot against ours
+	$(BIN)/python -m pytest -q -s -rs tests/recipes/test_oracle.py

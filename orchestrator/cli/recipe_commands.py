@@ -27,43 +27,43 @@ class NodeCommand:
 
 
 def node_commands(recipe: ResolvedRecipe, deployment: Deployment, nodes: int) -> list[NodeCommand]:
-    """One command per node, rank 0 first, or one per pool; addresses are placeholders.
+    """One command per process, rank 0 first, pool by pool; addresses are placeholders.
 
-    Raises PlanError when so many hosts cannot run it.
+    `nodes` counts for a strategy without pools, which have sizes of their own. Raises PlanError
+    when so many hosts cannot run it.
     """
-    if recipe.pools:
-        return [
-            NodeCommand(
-                label=f"{role}: {pool.nodes} node{'s' * (pool.nodes > 1)}, {pool.parallelism}",
-                argv=recipe.pool_argv(pool.parts),
-                env=pool.parts.env,
-                port=8001 if role == "prefill" else 8002,
-                complete=False,
-            )
-            for role, pool in recipe.pools.items()
-        ]
-    if recipe.strategy.name not in STRATEGIES:
+    if not recipe.pools and recipe.strategy.name not in STRATEGIES:
         return [NodeCommand("every node", recipe.argv(), recipe.env, complete=False)]
-    wanted = deployment.model_copy(update={"nodes": nodes, "replicas": 1})
+    count = None if recipe.pools else nodes
+    wanted = deployment.model_copy(update={"nodes": count, "replicas": 1})
     layout = build_layout(recipe, placeholder_slots(recipe, nodes), wanted)
-    return [
-        NodeCommand(
-            label="" if nodes == 1 else f"node {node.rank}",
-            argv=recipe.argv(node.parallel),
-            env=recipe.env,
-            port=deployment.port,
+    commands = []
+    for node in layout.nodes:
+        pool = recipe.pools.get(node.role)
+        parts = pool.parts if pool else recipe.parts
+        label = f"{node.role} node {node.rank}" if pool else f"node {node.rank}"
+        commands.append(
+            NodeCommand(
+                label=label if len(layout.nodes) > 1 else "",
+                argv=recipe.pool_argv(parts, node.parallel),
+                env=parts.env,
+                port=node.port or deployment.port,
+            )
         )
-        for node in layout.nodes
-    ]
+    return commands
 
 
 def placeholder_slots(recipe: ResolvedRecipe, nodes: int) -> list[Slot]:
-    """Hosts of the recipe's hardware with all their GPUs; the first is at $HEAD_IP."""
-    return [
-        Slot(
-            host=f"node{number + 1}",
-            gpus=tuple(range(recipe.hardware.gpu_count)),
-            address="$HEAD_IP" if number == 0 else f"$NODE_{number + 1}_IP",
-        )
-        for number in range(nodes)
-    ]
+    """Hosts of the recipe's hardware with all their GPUs; the first is at $HEAD_IP.
+
+    Under prefill/decode they are the pools' own hosts, at $PREFILL_NODE_1 and so on.
+    """
+    names = ["$HEAD_IP", *(f"$NODE_{number}_IP" for number in range(2, nodes + 1))]
+    if recipe.pools:
+        names = [
+            f"${role.upper()}_NODE_{number + 1}"
+            for role, pool in recipe.pools.items()
+            for number in range(pool.nodes)
+        ]
+    gpus = tuple(range(recipe.hardware.gpu_count))
+    return [Slot(host=name.strip("$").lower(), gpus=gpus, address=name) for name in names]

@@ -75,6 +75,8 @@ def choose_features(
             mode, refusal = _mode(recipe, name, variant, hardware, modes.get(name))
             if mode:
                 chosen.append(ChosenFeature(name, mode))
+        elif refusal is None and name in modes:
+            refusal = f"it has no modes, so not {modes[name]!r} either"
         elif refusal is None:
             chosen.append(ChosenFeature(name))
         if refusal and name in asked:
@@ -113,6 +115,10 @@ def _wanted(
                 + f" (there are: {', '.join(recipe.features) or 'none'})",
             )
         if word.startswith("-"):
+            if mode:
+                raise InputError(
+                    f"{word!r} takes a feature away, which is said without a mode", where=where
+                )
             on.discard(name)
             continue
         on.add(name)

@@ -49,6 +49,7 @@ def layers(selection: Selection, pool: PoolSelection | None = None) -> list[Laye
         *_strategy(selection, pool),
         *_strategy_override(selection, pool),
         *_hardware_overrides(selection, pool),
+        *_omni(selection),
         *_features(selection),
         *_kv_offload(selection, pool),
     ]
@@ -144,6 +145,17 @@ def _hardware_overrides(selection: Selection, pool: PoolSelection | None) -> Ite
     if pool and of_role:
         layer = f"{name} {pool.role} on {hardware.name}"
         yield Layer(layer, of_role.extra_args, of_role.extra_env)
+
+
+def _omni(selection: Selection) -> Iterator[Layer]:
+    """vLLM-Omni's own flags, and those of the task that is served: the first one listed."""
+    omni = selection.recipe.omni
+    if omni is None:
+        return
+    if omni.tasks:
+        yield Layer(f"omni task {omni.tasks[0].key or omni.tasks[0].id}", omni.tasks[0].extra_args)
+    port = ("--port", str(omni.port)) if omni.port else ()
+    yield Layer("omni", (*port, "--omni"))
 
 
 def _features(selection: Selection) -> Iterator[Layer]:

@@ -86,13 +86,17 @@ def default_variant(recipe: Recipe, hardware: HardwareProfile) -> str:
 
 
 def offered_strategies(recipe: Recipe) -> list[str]:
-    """The compatible strategies, and those that `strategy_hardware` grants to some hardware."""
+    """The compatible strategies, and those that `strategy_hardware` grants to some hardware.
+
+    A recipe for vLLM-Omni names none: it is one process on one node.
+    """
     granted = [
         name
         for name, gates in recipe.strategy_hardware.items()
         if name not in recipe.compatible_strategies and "supported" in gates.values()
     ]
-    return [*recipe.compatible_strategies, *granted]
+    offered = [*recipe.compatible_strategies, *granted]
+    return offered if offered or not recipe.omni else ["single_node_tp"]
 
 
 def strategy_supported(recipe: Recipe, strategy: str, hardware: HardwareProfile) -> bool:
@@ -100,7 +104,9 @@ def strategy_supported(recipe: Recipe, strategy: str, hardware: HardwareProfile)
     gate = for_hardware(recipe.strategy_hardware.get(strategy), hardware)
     if gate is not None:
         return gate != "unsupported"
-    return strategy in recipe.compatible_strategies
+    if strategy in recipe.compatible_strategies:
+        return True
+    return recipe.omni is not None and strategy in offered_strategies(recipe)
 
 
 def recommended_strategy(
@@ -162,6 +168,8 @@ def recommended_tensor_size(
         if declared and declared > 0:
             on_cpu = hardware.generation == "cpu"
             return declared if on_cpu else min(declared, hardware.gpu_count)
+    if recipe.omni:
+        return 1
     per_gpu = hardware.vram_gb / hardware.gpu_count
     needed = variant.vram_minimum_gb
     return 1 if needed and per_gpu > 0 and needed <= per_gpu else hardware.gpu_count

@@ -37,7 +37,7 @@ USER = "your args"
 def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
     """Everything that the layers and the user's own settings come to. Raises InputError."""
     recipe, variant, strategy = selection.recipe, selection.variant, selection.strategy
-    model = variant.model_id or recipe.model.model_id
+    model = _model(selection)
     pools = {
         pool.role: ResolvedPool(
             role=pool.role,
@@ -85,6 +85,13 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         companions=tuple(_companions(selection)),
         router_policy=_router_policy(selection),
     )
+
+
+def _model(selection: Selection) -> str:
+    """The checkpoint: of the omni task that is served, the variant's, or the recipe's."""
+    tasks = selection.recipe.omni.tasks if selection.recipe.omni else ()
+    task = tasks[0].model_id if tasks else None
+    return task or selection.variant.model_id or selection.recipe.model.model_id
 
 
 def _parts(

@@ -433,7 +433,7 @@ class Recipe(Part):
 
     meta: Meta
     model: Model
-    variants: dict[str, Variant] = Field(min_length=1)
+    variants: dict[str, Variant]
     features: Annotated[dict[str, Feature], BeforeValidator(_mapping)] = Field(default_factory=dict)
     opt_in_features: tuple[str, ...] = ()
     hardware_opt_in_features: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -454,3 +454,10 @@ class Recipe(Part):
     omni: Omni | None = None
     presets: dict[str, Preset] = Field(default_factory=dict)
     guide: str = ""
+
+    @field_validator("variants")
+    @classmethod
+    def _variants_are_some(cls, variants: dict[str, Variant]) -> dict[str, Variant]:
+        if not variants:
+            raise ValueError("a recipe has at least one variant, `default`")
+        return variants

@@ -341,6 +341,9 @@ def _notes(recipe: Recipe, hardware: HardwareProfile) -> list[str]:
         notes.append(
             f"the recipe does not name {hardware.name}: nobody has reported it to run there"
         )
+    if recipe.omni and len(recipe.omni.tasks) > 1:
+        first, *others = [task.key or task.id for task in recipe.omni.tasks]
+        notes.append(f"of its tasks {first} is served; the others are {', '.join(others)}")
     told = recipe.hardware_notes.get(hardware.name)
     if told:
         notes.append(f"{told.title}: {told.body}".strip().rstrip(":"))
