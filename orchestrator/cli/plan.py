@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from orchestrator.cli import selection
-from orchestrator.cli.options import InventoryOption, JsonOption, LimitOption, RecipesOption
+from orchestrator.cli.options import (
+    AcceptHostKeysOption,
+    ForksOption,
+    InventoryOption,
+    JsonOption,
+    LimitOption,
+    RecipesOption,
+    VaultOption,
+    VerboseOption,
+)
+from orchestrator.cli.session import Reach, read_inventory, session
+
+if TYPE_CHECKING:
+    from orchestrator.facts.host_facts import HostFacts
+    from orchestrator.inventory.load import Inventory
 
 
 def plan(
@@ -25,11 +42,23 @@ def plan(
     assignments: selection.SetOption = None,
     limit: LimitOption = None,
     recipes: RecipesOption = None,
+    gather_facts: Annotated[
+        bool,
+        typer.Option(
+            "--gather-facts", help="Ask the hosts for what the inventory leaves open, as up does."
+        ),
+    ] = False,
+    vault_password_file: VaultOption = None,
+    forks: ForksOption = 32,
+    accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> None:
-    """Show what `orc up` would run, on which GPU of which host. Touches no host."""
+    """Show what `orc up` would run, on which GPU of which host.
+
+    Touches no host, unless facts are asked for.
+    """
     from orchestrator.cli.plan_text import plan_text
-    from orchestrator.inventory.load import Inventory
     from orchestrator.planning.build import plan as make_plan
     from orchestrator.recipes.catalog import Catalog
 
@@ -46,11 +75,22 @@ def plan(
         port=port,
     )
     wanted = selection.read_deployment(deployment, flags, assignments)
-    hosts = Inventory.load(inventory)
-    if limit:
-        hosts = hosts.limit(limit)
-    result = make_plan(hosts, Catalog.load(recipes), wanted)
+    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
+    hosts, facts = _facts(reach) if gather_facts else (read_inventory(reach), {})
+    result = make_plan(hosts, Catalog.load(recipes), wanted, facts)
     if as_json:
         sys.stdout.write(json.dumps(result.to_dict(), indent=2) + "\n")
     else:
         sys.stdout.write(plan_text(result) + "\n")
+
+
+def _facts(reach: Reach) -> tuple[Inventory, dict[str, HostFacts]]:
+    """The inventory and what its hosts say. Raises ErrorGroup for hosts that do not answer."""
+    from orchestrator.errors import ErrorGroup, UnreachableError
+    from orchestrator.play.actions.preflight import gather_facts
+
+    with session(reach, as_json=True) as opened:
+        facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts)
+    if unreachable:
+        raise ErrorGroup(UnreachableError(why) for why in unreachable.values())
+    return opened.inventory, facts

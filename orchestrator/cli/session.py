@@ -38,19 +38,24 @@ class Session:
     emit: Rendering
 
 
-@contextmanager
-def session(reach: Reach, *, as_json: bool = False) -> Iterator[Session]:
-    """Open a session; leaving it hangs up. Raises InputError for a wrong inventory or limit."""
-    from orchestrator.events.console import rendering
+def read_inventory(reach: Reach) -> Inventory:
+    """The inventory, limited. Raises InputError for a wrong inventory or limit."""
     from orchestrator.inventory.load import Inventory
-    from orchestrator.transport.pool import ConnectionPool
-    from orchestrator.transport.ssh_config import SshOptions
 
     inventory = Inventory.load(
         reach.inventory, vault_password_files=reach.vault_password_files or ()
     )
-    if reach.limit:
-        inventory = inventory.limit(reach.limit)
+    return inventory.limit(reach.limit) if reach.limit else inventory
+
+
+@contextmanager
+def session(reach: Reach, *, as_json: bool = False) -> Iterator[Session]:
+    """Open a session; leaving it hangs up. Raises InputError for a wrong inventory or limit."""
+    from orchestrator.events.console import rendering
+    from orchestrator.transport.pool import ConnectionPool
+    from orchestrator.transport.ssh_config import SshOptions
+
+    inventory = read_inventory(reach)
     options = SshOptions(forks=reach.forks, accept_new_host_keys=reach.accept_new_host_keys)
     shown = rendering(as_json=as_json, stdout=sys.stdout)
     try:
