@@ -84,15 +84,16 @@ def _down(opened: Session, name: str, seen: Observation, check: bool) -> int:
     )
     recap = run_plays(read_playbook(packaged_playbook("stop"), ACTIONS), run)
     status = recap.exit_status
+    gone = "1 container is gone" if run.stopped == 1 else f"{run.stopped} containers are gone"
     if check:
         text = "nothing was done (--check)"
     elif status == ExitStatus.OK:
-        text = f"{name} is stopped: {run.stopped} containers are gone"
+        text = f"{name} is stopped: {gone}"
     elif status == ExitStatus.UNREACHABLE:
         unknown = ", ".join(host for host, n in recap.hosts.items() if n.get("unreachable"))
-        text = f"{name}: {run.stopped} containers are gone; unknown on {unknown}"
+        text = f"{name}: {gone}; unknown on {unknown}"
     else:
-        text = f"{name} is not stopped everywhere; {run.stopped} containers are gone"
+        text = f"{name} is not stopped everywhere; {gone}"
     run.say("done", text, data={"exit_status": int(status), "deployment": name})
     return int(status)
 

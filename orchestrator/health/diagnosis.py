@@ -27,7 +27,7 @@ class Diagnosis:
 _RULES: tuple[tuple[str, str, str], ...] = (
     # the container itself
     (
-        r"exec format error",
+        r"[Ee]xec format error",
         "the image is built for another processor architecture than the host's",
         "Use an image for the host's architecture (amd64 or arm64).",
     ),
@@ -39,7 +39,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "restart docker.",
     ),
     (
-        r"executable file not found in \$PATH|exec: .*: (not found|no such file or directory)",
+        r"executable file not found in \$PATH|exec: .*: (not found|no such file or directory)"
+        r"|\[FATAL tini .*exec \S+ failed: No such file",
         "the image has no such program",
         "Use an image that holds vLLM, such as vllm/vllm-openai.",
     ),

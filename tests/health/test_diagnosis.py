@@ -23,6 +23,11 @@ FAULTS = [
         "no such program",
     ),
     (
+        "[FATAL tini (7)] exec vllm failed: No such file or directory",
+        "no such program",
+    ),
+    ("[FATAL tini (7)] exec vllm failed: Exec format error", "another processor architecture"),
+    (
         'error gathering device information while adding custom device "/dev/infiniband": '
         "no such file or directory",
         "a device of orc_devices",
@@ -128,7 +133,7 @@ INFO:     10.90.0.11:35898 - "POST /v1/completions HTTP/1.1" 200 OK
 """
 
 
-@pytest.mark.parametrize(("line", "cause"), FAULTS, ids=[cause for _, cause in FAULTS])
+@pytest.mark.parametrize(("line", "cause"), FAULTS, ids=range(len(FAULTS)))
 def test_a_known_fault_is_named_with_its_line_and_a_mend(line: str, cause: str) -> None:
     found = diagnose([*HEALTHY.splitlines(), line, "Traceback (most recent call last):"])
     assert found is not None
