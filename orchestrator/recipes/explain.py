@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.deployment import Deployment
+from orchestrator.recipes.arguments import from_mapping
 from orchestrator.recipes.layers import Layer, layers
 from orchestrator.recipes.layout_flags import constraint_flags
-from orchestrator.recipes.resolve import lay_arguments, lay_environment
+from orchestrator.recipes.resolve import USER, lay_arguments, lay_environment
 from orchestrator.recipes.resolved import Argument
 from orchestrator.recipes.selection import PoolSelection, Selection
 
@@ -25,7 +26,7 @@ class Given:
 class Origin:
     """One argument or variable: what counts, and what it overrode, the latest first.
 
-    `given` is None for one that was taken out. `kind` is argument, parallel (a constraint on
+    `given` is None for one that was taken out, by the layer in `taken_out_by`. `kind` is argument, parallel (a constraint on
     the topology, not an argument as it stands) or variable.
     """
 
@@ -33,6 +34,7 @@ class Origin:
     name: str
     given: Given | None
     overrode: tuple[Given, ...] = ()
+    taken_out_by: str | None = None
 
 
 def explain(selection: Selection, deployment: Deployment) -> dict[str, list[Origin]]:
@@ -60,7 +62,14 @@ def _origins(
         )
         for argument in laid.kept
     ]
-    origins += [Origin("argument", flag, None, tuple(given)) for flag, given in overrode.items()]
+    _, by_user = from_mapping(deployment.args, USER)
+    for flag, given in overrode.items():
+        by = (
+            USER
+            if by_user & {flag, flag.partition(".")[0]}
+            else f"strategy {selection.strategy.name}"
+        )
+        origins.append(Origin("argument", flag, None, tuple(given), by))
     return origins + _variables(stack, deployment)
 
 
@@ -78,7 +87,14 @@ def _variables(stack: list[Layer], deployment: Deployment) -> list[Origin]:
         history.setdefault(name, [])
     for name in deployment.env:
         history.setdefault(name, [])
-    return [_variable(name, final, given, deployment) for name, given in history.items()]
+    removed_by = {name: layer.name for layer in stack for name in layer.removes}
+    return [
+        replace(origin, taken_out_by=removed_by.get(origin.name))
+        if origin.given is None
+        else origin
+        for name, given in history.items()
+        for origin in [_variable(name, final, given, deployment)]
+    ]
 
 
 def _variable(
