@@ -76,7 +76,7 @@ def explain_text(origins: Mapping[str, Sequence[Origin]]) -> str:
             shown = given.text if given else f"{origin.name} (taken out)"
             if origin.kind == "variable" and given:
                 shown = f"{origin.name}={given.text}"
-            layer = given.layer if given else "-"
+            layer = given.layer if given else origin.taken_out_by or "-"
             rows.append([shown, layer + (" (for the layout)" if origin.kind == "parallel" else "")])
             rows += [[f"    over {lost.text}", lost.layer] for lost in origin.overrode]
         blocks.append((f"{pool}:\n" if pool else "") + columns(rows))

@@ -17,10 +17,10 @@ from orchestrator.deployment import Deployment
 from orchestrator.documents import read_document
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.recipes.directories import catalog_directories
+from orchestrator.recipes.part import Part
 from orchestrator.recipes.recipe_file import SUFFIXES, RecipeFile, read_recipe, recipe_files
 from orchestrator.recipes.resolve import resolve
 from orchestrator.recipes.resolved import HardwareProfile, ResolvedRecipe
-from orchestrator.recipes.schema import Part
 from orchestrator.recipes.selection import Offer, Selection, select
 from orchestrator.recipes.site_page import check_page
 from orchestrator.recipes.taxonomy import KvStoreFile, StrategyFile, Taxonomy

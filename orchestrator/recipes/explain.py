@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.deployment import Deployment
+from orchestrator.recipes.arguments import from_mapping
 from orchestrator.recipes.layers import Layer, layers
 from orchestrator.recipes.layout_flags import constraint_flags
-from orchestrator.recipes.resolve import lay_arguments, lay_environment
+from orchestrator.recipes.resolve import USER, lay_arguments, lay_environment
 from orchestrator.recipes.resolved import Argument
 from orchestrator.recipes.selection import PoolSelection, Selection
 
@@ -25,14 +25,15 @@ class Given:
 class Origin:
     """One argument or variable: what counts, and what it overrode, the latest first.
 
-    `given` is None for one that was taken out. `kind` is argument, parallel (a constraint on
-    the topology, not an argument as it stands) or variable.
+    `given` is None for one that was taken out, by the layer in `taken_out_by`. `kind` is
+    argument, parallel (a constraint on the topology, not an argument as it stands) or variable.
     """
 
     kind: str
     name: str
     given: Given | None
     overrode: tuple[Given, ...] = ()
+    taken_out_by: str | None = None
 
 
 def explain(selection: Selection, deployment: Deployment) -> dict[str, list[Origin]]:
@@ -60,7 +61,11 @@ def _origins(
         )
         for argument in laid.kept
     ]
-    origins += [Origin("argument", flag, None, tuple(given)) for flag, given in overrode.items()]
+    _, by_user = from_mapping(deployment.args, USER)
+    for flag, given in overrode.items():
+        users = not by_user.isdisjoint({flag, flag.partition(".")[0]})
+        by = USER if users else f"strategy {selection.strategy.name}"
+        origins.append(Origin("argument", flag, None, tuple(given), by))
     return origins + _variables(stack, deployment)
 
 
@@ -74,23 +79,16 @@ def _variables(stack: list[Layer], deployment: Deployment) -> list[Origin]:
     for layer in stack:
         for name, value in layer.env.items():
             history.setdefault(name, []).insert(0, Given(value, layer.name))
-    for name in final:
-        history.setdefault(name, [])
     for name in deployment.env:
         history.setdefault(name, [])
-    return [_variable(name, final, given, deployment) for name, given in history.items()]
-
-
-def _variable(
-    name: str,
-    final: Mapping[str, tuple[str, str]],
-    history: list[Given],
-    deployment: Deployment,
-) -> Origin:
-    if name in deployment.env:
-        return Origin(
-            "variable", name, Given(str(deployment.env[name]), "your env"), tuple(history)
-        )
-    if name in final:
-        return Origin("variable", name, history[0], tuple(history[1:]))
-    return Origin("variable", name, None, tuple(history))
+    removed_by = {name: layer.name for layer in stack for name in layer.removes}
+    origins = []
+    for name, given in history.items():
+        if name in deployment.env:
+            mine = Given(str(deployment.env[name]), "your env")
+            origins.append(Origin("variable", name, mine, tuple(given)))
+        elif name in final:
+            origins.append(Origin("variable", name, given[0], tuple(given[1:])))
+        else:
+            origins.append(Origin("variable", name, None, tuple(given), removed_by.get(name)))
+    return origins

@@ -8,70 +8,21 @@ a key that is silently dropped is a launch that is subtly wrong. `model.shape` a
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
+from pydantic import Field, field_validator, model_validator
+
+from orchestrator.recipes.omni import Omni
+from orchestrator.recipes.part import (
+    Architecture,
+    Arguments,
+    Environment,
+    Frontend,
+    OptionalMapping,
+    Part,
+    PoolMode,
+    Support,
 )
-
-from orchestrator.deployment import environment_text
-from orchestrator.secret import Secret
-
-
-def _words(value: Any) -> Any:
-    """A list of arguments, its numbers as text; empty words are dropped as the site does."""
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple):
-        raise ValueError("arguments are a list of words, such as ['--max-num-seqs', '512']")
-    words: list[str] = []
-    for word in value:
-        if isinstance(word, bool) or not isinstance(word, str | int | float):
-            raise ValueError(f"an argument is a word or a number, not {word!r}; quote it")
-        if str(word):
-            words += _split_flag(str(word))
-    return tuple(words)
-
-
-def _split_flag(word: str) -> list[str]:
-    """`--max-model-len auto` written as one word is a flag and its value."""
-    flag, space, value = word.partition(" ")
-    if flag.startswith("--") and space and "{" not in flag and "=" not in flag:
-        return [flag, value.strip()]
-    return [word]
-
-
-def _environment(value: Any) -> Any:
-    """An environment, numbers as text (YAML reads `1` as a number)."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError("an environment is a mapping of names to values")
-    texts = {str(name): environment_text(item) for name, item in value.items()}
-    return {name: str(text) if isinstance(text, Secret) else text for name, text in texts.items()}
-
-
-def _mapping(value: Any) -> Any:
-    return {} if value is None else value
-
-
-Arguments = Annotated[tuple[str, ...], BeforeValidator(_words)]
-Environment = Annotated[dict[str, str], BeforeValidator(_environment)]
-Support = Literal["verified", "supported", "unsupported"]
-Architecture = Literal["dense", "moe"]
-PoolMode = Literal["tp", "tep", "dep"]
-Frontend = Literal["python", "rust"]
-
-
-class Part(BaseModel):
-    """A part of a recipe: frozen, and no key that is not in the schema."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+from orchestrator.recipes.presets import Preset
 
 
 class Platform(Part):
@@ -92,7 +43,7 @@ class Meta(Part):
     tasks: tuple[str, ...] = ()
     performance_headline: str | None = None
     related_recipes: tuple[str, ...] = ()
-    hardware: Annotated[dict[str, Support], BeforeValidator(_mapping)] = Field(default_factory=dict)
+    hardware: OptionalMapping[dict[str, Support]] = Field(default_factory=dict)
     default_hardware: str | None = None
     default_variant: str | dict[str, str] | None = None
     platforms: tuple[Platform, ...] = ()
@@ -320,111 +271,6 @@ class HardwareNote(Part):
     link: Link | None = None
 
 
-class OmniOption(Part):
-    id: str
-    label: str = ""
-
-
-class OmniAxis(Part):
-    id: str
-    label: str = ""
-    options: tuple[OmniOption, ...] = ()
-
-
-class OmniTask(Part):
-    @model_validator(mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        """A task may be written as its name alone."""
-        return {"id": value} if isinstance(value, str) else value
-
-    id: str
-    key: str | None = None
-    label: str | None = None
-    description: str = ""
-    axes: dict[str, str] = Field(default_factory=dict)
-    curl: str | None = None
-    endpoint: str | None = None
-    extra_args: Arguments = ()
-    model_id: str | None = None
-    vram_minimum_gb: float | None = None
-
-
-class Omni(Part):
-    """How vLLM-Omni serves this model: tasks, each with its own checkpoint or arguments."""
-
-    port: int | None = None
-    serve_binary: str | None = None
-    task_label: str | None = None
-    task_hint: str | None = None
-    variant_label: str | None = None
-    variant_hint: str | None = None
-    task_axes: tuple[OmniAxis, ...] = ()
-    tasks: tuple[OmniTask, ...] = ()
-
-
-class PresetSource(Part):
-    label: str
-    href: str
-    key: str | None = None
-    revision: str | None = None
-
-
-class PresetSelect(Part):
-    frontend: str | None = None
-    features: dict[str, bool | str] = Field(default_factory=dict)
-    kv_offload: str | None = None
-    nodes: int | None = None
-    pd_router: str | None = None
-
-
-class PresetRole(Part):
-    nodes: int | None = None
-    parallelism: PoolMode | None = None
-    tp: int | None = None
-    args: Arguments = ()
-    env: Environment = Field(default_factory=dict)
-
-
-class PresetPoint(Part):
-    """One point of a preset: what it adds for one concurrency."""
-
-    label: str = ""
-    description: str = ""
-    concurrency: int | None = None
-    default: bool = False
-    tp: int | None = None
-    args: Arguments = ()
-    env: Environment = Field(default_factory=dict)
-    json_args: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    remove_args: tuple[str, ...] = ()
-    select: PresetSelect | None = None
-    roles: dict[Literal["prefill", "decode"], PresetRole] = Field(default_factory=dict)
-
-
-class Preset(Part):
-    """A configuration measured by somebody, for one hardware and strategy."""
-
-    label: str
-    hardware: str
-    strategy: str
-    description: str = ""
-    variants: tuple[str, ...] = ()
-    workload: str | None = None
-    default: bool = False
-    source: PresetSource | None = None
-    image: str | dict[str, str] | None = None
-    runbook: str | None = None
-    tp: int | None = None
-    select: PresetSelect | None = None
-    args: Arguments = ()
-    env: Environment = Field(default_factory=dict)
-    json_args: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    remove_args: tuple[str, ...] = ()
-    points: dict[str, PresetPoint] = Field(default_factory=dict)
-    roles: dict[Literal["prefill", "decode"], PresetRole] = Field(default_factory=dict)
-
-
 MinimumGpus = int | dict[str, int | dict[str, int]]
 
 
@@ -434,19 +280,15 @@ class Recipe(Part):
     meta: Meta
     model: Model
     variants: dict[str, Variant]
-    features: Annotated[dict[str, Feature], BeforeValidator(_mapping)] = Field(default_factory=dict)
+    features: OptionalMapping[dict[str, Feature]] = Field(default_factory=dict)
     opt_in_features: tuple[str, ...] = ()
     hardware_opt_in_features: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     compatible_strategies: tuple[str, ...] = ()
     default_strategy: str | None = None
-    strategy_overrides: Annotated[dict[str, StrategyOverride], BeforeValidator(_mapping)] = Field(
-        default_factory=dict
-    )
+    strategy_overrides: OptionalMapping[dict[str, StrategyOverride]] = Field(default_factory=dict)
     strategy_hardware: dict[str, dict[str, Support]] = Field(default_factory=dict)
     strategy_min_gpus: MinimumGpus | None = None
-    hardware_overrides: Annotated[dict[str, HardwareOverride], BeforeValidator(_mapping)] = Field(
-        default_factory=dict
-    )
+    hardware_overrides: OptionalMapping[dict[str, HardwareOverride]] = Field(default_factory=dict)
     hardware_notes: dict[str, HardwareNote] = Field(default_factory=dict)
     kv_offload_support: dict[str, Support] = Field(default_factory=dict)
     kv_cache_strategy_hardware: dict[str, dict[str, Support]] = Field(default_factory=dict)

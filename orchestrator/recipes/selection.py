@@ -13,6 +13,7 @@ from orchestrator.deployment import Deployment, Pool
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.recipes.features import ChosenFeature, choose_features
 from orchestrator.recipes.keyed import for_hardware, sized
+from orchestrator.recipes.part import PoolMode
 from orchestrator.recipes.recommend import (
     default_variant,
     offered_strategies,
@@ -23,7 +24,7 @@ from orchestrator.recipes.recommend import (
 )
 from orchestrator.recipes.resolved import HardwareProfile
 from orchestrator.recipes.schema import Pool as RecipePool
-from orchestrator.recipes.schema import PoolMode, Recipe, StrategyOverride, Variant
+from orchestrator.recipes.schema import Recipe, StrategyOverride, Variant
 from orchestrator.recipes.taxonomy import KvOffloadOption, KvStoreFile, StrategyFile
 
 _POOL_FAMILIES: dict[PoolMode, set[str]] = {

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from orchestrator.recipes.schema import Arguments, Companion, Environment, Part, PoolMode
+from orchestrator.recipes.part import Arguments, Environment, Part, PoolMode
+from orchestrator.recipes.schema import Companion
 
 DeployType = Literal["single_node", "multi_node", "pd_cluster", "kv_store_lb"]
 

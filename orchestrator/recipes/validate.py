@@ -12,8 +12,9 @@ from pathlib import Path
 from orchestrator.documents import Key, read_document
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.recipes.catalog import Catalog
+from orchestrator.recipes.part import Part
 from orchestrator.recipes.recipe_file import SUFFIXES, RecipeFile, read_recipe, recipe_files
-from orchestrator.recipes.schema import Part, Recipe
+from orchestrator.recipes.schema import Recipe
 from orchestrator.recipes.taxonomy import KvStoreFile, StrategyFile, Taxonomy
 
 Reference = tuple[tuple[Key, ...], str]  # where a name stands, and the name

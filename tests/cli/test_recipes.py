@@ -104,7 +104,7 @@ def test_explain_as_json_is_by_pool_under_prefill_decode(
     assert run(words.split()) == 0
     data = json.loads(capsys.readouterr().out)
     assert list(data) == ["prefill", "decode"]
-    assert {"kind", "name", "given", "overrode"} == set(data["prefill"][0])
+    assert {"kind", "name", "given", "overrode", "taken_out_by"} == set(data["prefill"][0])
 
 
 def test_validate_names_every_fault_and_fails(

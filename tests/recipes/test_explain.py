@@ -42,8 +42,9 @@ def test_what_the_user_or_the_strategy_takes_out_is_listed_as_taken_out(tmp_path
         compatible_strategies=["single_node_dpa_tp"],
     )
     found = origins(tmp_path, data, args={"x": None})
-    assert found["--x"] == Origin("argument", "--x", None, (Given("--x 1", "base"),))
+    assert found["--x"] == Origin("argument", "--x", None, (Given("--x 1", "base"),), "your args")
     assert found["--enable-expert-parallel"].given is None
+    assert found["--enable-expert-parallel"].taken_out_by == "strategy single_node_dpa_tp"
     assert found["--tensor-parallel-size"].kind == "parallel"
 
 
@@ -62,6 +63,7 @@ def test_variables_for_other_hardware_are_listed_as_taken_out(tmp_path: Path) ->
     assert list(found) == ["prefill", "decode"]
     prefill = {origin.name: origin for origin in found["prefill"]}
     assert prefill["NCCL_MNNVL_ENABLE"].given is None
+    assert prefill["NCCL_MNNVL_ENABLE"].taken_out_by == "GB200/GB300 only"
     assert prefill["VLLM_NIXL_SIDE_CHANNEL_PORT"].given == Given(
         "5557", "strategy pd_cluster prefill"
     )

