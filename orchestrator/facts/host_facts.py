@@ -33,6 +33,7 @@ class HostFacts:
 
     hostname: str = ""
     addresses: tuple[tuple[str, str], ...] = ()  # (interface, address), in the kernel's order
+    reached_at: str | None = None  # the host's own end of the SSH connection
     gpus: tuple[Gpu, ...] = ()
     driver_version: str | None = None
     docker_version: str | None = None  # None: no docker, or its daemon does not answer

@@ -24,6 +24,7 @@ def parse_facts(text: str) -> HostFacts:
     return HostFacts(
         hostname=_first(sections.get("hostname", [])),
         addresses=_addresses(sections.get("addresses", [])),
+        reached_at=_reached(_first(sections.get("reached", []))),
         gpus=gpus,
         driver_version=driver,
         docker_version=version,
@@ -51,6 +52,12 @@ def _sections(text: str) -> dict[str, list[str]]:
         elif line.strip():
             current.append(line)
     return sections
+
+
+def _reached(line: str) -> str | None:
+    """The third word of sshd's SSH_CONNECTION is the host's own end of the connection."""
+    words = line.split()
+    return words[2] if len(words) == 4 else None
 
 
 def _addresses(lines: list[str]) -> tuple[tuple[str, str], ...]:

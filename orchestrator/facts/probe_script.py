@@ -12,6 +12,8 @@ probe() {
   export LC_ALL=C
   echo @hostname
   hostname 2>/dev/null || uname -n
+  echo @reached
+  echo "$SSH_CONNECTION"
   echo @addresses
   ip -o addr show 2>/dev/null
   echo @nvidia

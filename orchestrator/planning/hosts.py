@@ -76,7 +76,7 @@ def slot(host: Host, profile: HardwareProfile, facts: HostFacts | None) -> Slot:
     if address is None and interface and facts:
         address = facts.address_of(interface)
     if address is None:
-        address = _usable(host.connection.address)
+        address = _connection_address(host, facts)
     if interface is None and address and facts:
         interface = facts.interface_of(address)
     return Slot(host=host.name, gpus=gpus, address=address, interface=interface)
@@ -89,12 +89,16 @@ def slots(
     return [slot(host, profile, facts.get(host.name)) for host in hosts]
 
 
-def _usable(address: str) -> str | None:
-    """An IP address or a name that other hosts may resolve too."""
-    if not address:
-        return None
+def _connection_address(host: Host, facts: HostFacts | None) -> str | None:
+    """`ansible_host` where it is an IP address; else where SSH met the host; else the name.
+
+    A name is the last resort: it may mean 127.0.1.1 on the host itself (vllm#7074).
+    """
+    address = host.connection.address
+    if host.connection.kind == "local" and address == host.name:
+        return "127.0.0.1"
     try:
         ipaddress.ip_address(address)
     except ValueError:
-        return address
+        return (facts.reached_at if facts else None) or address or None
     return address

@@ -63,6 +63,27 @@ def test_facts_fill_in_the_interface_and_address_that_the_inventory_leaves_open(
     assert plan.nodes[1].env["GLOO_SOCKET_IFNAME"] == "ib0"
 
 
+def test_a_host_known_by_name_is_met_where_ssh_reached_it(tmp_path: Path) -> None:
+    text = "all:\n  vars: {orc_hardware: h200}\n  hosts: {node01: , node02: }\n"
+    assert make_plan(tmp_path, text).nodes[1].address == "node02"
+    facts = {
+        f"node0{n}": HostFacts(addresses=(("ib0", f"10.1.0.1{n}"),), reached_at=f"10.1.0.1{n}")
+        for n in (1, 2)
+    }
+    worker = make_plan(tmp_path, text, facts).nodes[1]
+    assert (worker.address, worker.interface) == ("10.1.0.12", "ib0")
+    assert option(list(worker.argv), "--master-addr") == "10.1.0.11"
+    loopback = {**facts, "node02": HostFacts(reached_at="127.0.1.1")}
+    with pytest.raises(PlanError, match="address of node02 is 127.0.1.1, a loopback address"):
+        make_plan(tmp_path, text, loopback)
+
+
+def test_the_control_machine_itself_is_at_its_loopback_address(tmp_path: Path) -> None:
+    text = "all: {hosts: {here: {ansible_connection: local, orc_hardware: cpu}}}"
+    plan = make_plan(tmp_path, text, recipe="orc/tiny-llama", strategy="single_node_tp")
+    assert plan.endpoints[0].url == "http://127.0.0.1:8000"
+
+
 def test_environment_layers_recipe_then_rank_then_host_then_deployment(tmp_path: Path) -> None:
     text = RACK.replace(
         "orc_interface: bond0",
