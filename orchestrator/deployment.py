@@ -60,6 +60,7 @@ class Router(_Selection):
     host: str | None = None
     port: int = Field(default=30000, ge=1, le=65535)
     policy: str | None = None
+    image: str | None = None  # one that has vllm-router; else the deployment's own
 
 
 class Health(_Selection):
@@ -89,6 +90,7 @@ class Deployment(_Selection):
     image: str | None = None
     kv_offload: str | None = None
     instances: int | None = Field(default=None, ge=1)
+    kv_store: dict[str, str | int | bool] = Field(default_factory=dict)  # over its configuration
     load_balancing: Literal["hybrid", "internal", "external"] | None = None
     port: int = Field(default=8000, ge=1, le=65535)
     master_port: int | None = Field(default=None, ge=1, le=65535)

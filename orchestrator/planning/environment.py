@@ -49,7 +49,7 @@ def node_environment(
         filled = _filled(name, value, node, head)
         if filled is not None:
             env[name] = filled
-    env |= _rank_environment(node, layout)
+    env |= _rank_environment(node, layout, "MOONCAKE_CONFIG_PATH" in recipe_env)
     env |= _patience(env.get(_READY_TIMEOUT), deadline)
     env |= settings.env
     env |= deployment_env
@@ -82,14 +82,15 @@ def _interface_value(name: str, interface: str) -> str:
     return f"={interface}" if name.startswith("NCCL_") else interface
 
 
-def _rank_environment(node: Node, layout: Layout) -> dict[str, str]:
+def _rank_environment(node: Node, layout: Layout, has_store: bool) -> dict[str, str]:
     env: dict[str, str] = {}
-    if layout.nodes_per_replica > 1:
-        if node.slot.address and _is_ip(node.slot.address):
-            env["VLLM_HOST_IP"] = node.slot.address
-        if node.slot.interface:
-            for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
-                env[name] = _interface_value(name, node.slot.interface)
+    spans = layout.nodes_per_replica > 1
+    meets_others = spans or "nixl0" in node.ports or has_store
+    if meets_others and node.slot.address and _is_ip(node.slot.address):
+        env["VLLM_HOST_IP"] = node.slot.address
+    if spans and node.slot.interface:
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+            env[name] = _interface_value(name, node.slot.interface)
     side_channels = [(k, port) for k, port in node.ports.items() if k.startswith("nixl")]
     if side_channels:
         use, port = side_channels[0]

@@ -41,6 +41,7 @@ class Plan:
     nodes: tuple[LaunchSpec, ...]
     endpoints: tuple[Endpoint, ...]
     router: LaunchSpec | None = None
+    services: tuple[LaunchSpec, ...] = ()  # of the KV store; they start before the engines
     notes: tuple[str, ...] = ()
 
     def replicas(self) -> list[tuple[LaunchSpec, ...]]:
@@ -68,6 +69,7 @@ class Plan:
             "nodes": [node.to_dict() for node in self.nodes],
             "endpoints": [endpoint.to_dict() for endpoint in self.endpoints],
             "router": self.router.to_dict() if self.router else None,
+            "services": [service.to_dict() for service in self.services],
             "unused": list(self.layout.unused),
             "notes": list(self.notes),
         }

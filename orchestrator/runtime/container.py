@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# Not under the login's home, since docker needs an absolute path; not under /tmp, which is
+# emptied while containers run.
+FILES_DIRECTORY = "/var/tmp/orc"
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -19,6 +23,7 @@ class Container:
     command: tuple[str, ...]  # with the executable first: ("vllm", "serve", MODEL, ...)
     labels: Mapping[str, str] = field(default_factory=dict)
     env_file: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)  # path in the container -> content
     brand: str = "NVIDIA"
     gpus: tuple[int, ...] = ()
     volumes: tuple[str, ...] = ()
@@ -26,3 +31,7 @@ class Container:
     extra_args: tuple[str, ...] = ()
     restart: str = "no"
     stop_seconds: int = 60
+
+    def host_path(self, path: str) -> str:
+        """Where a file of `files` lies on the host, from where it is mounted read-only."""
+        return f"{FILES_DIRECTORY}/{self.name}/{path.rsplit('/', 1)[-1]}"

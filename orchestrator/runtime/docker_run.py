@@ -23,6 +23,8 @@ def run_command(container: Container) -> list[str]:
     words += _device_options(container.devices)
     for volume in container.volumes:
         words += ["--volume", volume]
+    for path in container.files:
+        words += ["--volume", f"{container.host_path(path)}:{path}:ro"]
     words += container.extra_args
     executable, *arguments = container.command
     return [*words, "--entrypoint", executable, container.image, *arguments]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from orchestrator.deployment import Deployment
 from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
+from orchestrator.recipes.taxonomy import KvStoreFile
 from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
 from orchestrator.topology.group import Group, Member
 from orchestrator.topology.layout import Layout, Node, Role, Sizes, Slot
 from orchestrator.topology.limits import check_shape
 from orchestrator.topology.pipeline import check_partition, layer_ranges, vllm_layer_split
 from orchestrator.topology.placement import check_addresses, replica_slots
-from orchestrator.topology.ports import PortAllotment, PortUse, port_use
+from orchestrator.topology.ports import PortAllotment, port_use
 from orchestrator.topology.ranks import gpu_ranks
 from orchestrator.topology.sizes import Wiring
 
@@ -27,7 +29,7 @@ def build_layout(
     recipe: ResolvedRecipe,
     slots: Sequence[Slot],
     deployment: Deployment,
-    use: PortUse | None = None,
+    ports: PortAllotment | None = None,
 ) -> Layout:
     """Who runs what on `slots` (hosts in inventory order), with every port of a known number.
 
@@ -35,18 +37,23 @@ def build_layout(
     """
     shape = replica_shape(recipe, slots, deployment)
     replicas = deployment.replicas
+    if recipe.kv_store is not None:
+        replicas = _instances(recipe.kv_store, deployment, len(slots) // shape.nodes)
     wanted = replicas if replicas == "max" else replicas * shape.factor
     chosen, unused = replica_slots(slots, shape.nodes, wanted, gpus_of_one(shape))
-    ports = PortAllotment(use or PortUse())
+    ports = ports or PortAllotment()
     nodes: list[Node] = []
     sizes: dict[str, Sizes] = {}
-    partition = None
+    partition, needs_router = None, shape.needs_router
     for index, replica in enumerate(chosen):
         for engine, members in _share(shape, replica):
             group = _group(engine, members, index, recipe, deployment, ports)
             sizes[engine.role or ""] = group.sizes
+            needs_router |= sum(member.serves for member in group.members) > 1
             partition = layer_partition(recipe.shape, group.sizes, deployment)
             nodes += _nodes(engine, group, index, partition, recipe.shape, ports)
+    # Only behind a router does a prompt find the instance that has its beginning.
+    needs_router |= recipe.kv_store is not None and len(chosen) > 1
     notes = list(shape.notes)
     if unused:
         notes.append(f"hosts left over: {', '.join(unused)}")
@@ -58,10 +65,19 @@ def build_layout(
         nodes_per_replica=shape.nodes,
         replicas=len(chosen),
         layer_partition=partition,
-        needs_router=shape.needs_router,
+        needs_router=needs_router,
         unused=unused,
         notes=tuple(notes),
     )
+
+
+def _instances(store: KvStoreFile, deployment: Deployment, fitting: int) -> int | Literal["max"]:
+    """Serving instances in front of a KV store: `instances`, else `replicas`, else as many as
+    the store's own default and the hosts have room for."""
+    if deployment.instances is not None:
+        return deployment.instances
+    asked = "replicas" in deployment.model_fields_set
+    return deployment.replicas if asked else max(min(store.default_instances, fitting), 1)
 
 
 def layer_partition(
@@ -113,10 +129,10 @@ def _group(
             asked or DEFAULT_MASTER_PORT,
             exact=asked is not None,
         )
-    if engine.rule.data_parallel and (len(members) > 1 or deployment.load_balancing == "external"):
+    if engine.rule.data_parallel and (len(members) > 1 or engine.balancing == "external"):
         rpc = ports.take(head, port_use("data_parallel_rpc", role, replica, 0), DEFAULT_RPC_PORT)
     experts = any(a.flag == "--enable-expert-parallel" for a in engine.parts.arguments)
-    wiring = Wiring(master, rpc, deployment.load_balancing, expert_parallel=experts)
+    wiring = Wiring(master, rpc, engine.balancing, expert_parallel=experts)
     group = engine.rule.group(members, engine.fixed, wiring)
     check_shape(recipe.shape, group.sizes, recipe.model)
     return group

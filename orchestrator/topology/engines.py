@@ -13,7 +13,7 @@ from orchestrator.topology.dense import independent_replicas
 from orchestrator.topology.group import Group
 from orchestrator.topology.layout import Role, Slot
 from orchestrator.topology.process_group import tensor_and_pipeline, tensor_parallel
-from orchestrator.topology.sizes import Fixed, Wiring
+from orchestrator.topology.sizes import Fixed, LoadBalancing, Wiring
 
 DEFAULT_PORT = 8000  # vLLM's --port
 
@@ -31,6 +31,7 @@ STRATEGIES: dict[str, StrategyRule] = {
     "single_node_tp": StrategyRule(tensor_parallel),
     "single_node_tep": StrategyRule(tensor_parallel),
     "single_node_dep": StrategyRule(data_and_expert, data_parallel=True),
+    "single_node_dpa_tp": StrategyRule(data_and_expert, data_parallel=True),
     "multi_node_tp": StrategyRule(tensor_parallel, multi_node=True),
     "multi_node_tep": StrategyRule(tensor_parallel, multi_node=True),
     "multi_node_tp_pp": StrategyRule(tensor_and_pipeline, multi_node=True),
@@ -59,6 +60,7 @@ class Engine:
     port: int
     exact_port: bool
     role: Role | None = None
+    balancing: LoadBalancing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class ReplicaShape:
     factor: int = 1  # replicas for every one that was asked for
     halved: bool = False
     notes: tuple[str, ...] = ()
-    needs_router: bool = False
+    needs_router: bool = False  # its replicas only make sense behind one
 
 
 def replica_shape(
@@ -89,18 +91,21 @@ def replica_shape(
             f"strategy {name!r} cannot be planned",
             hint=did_you_mean(name, [*STRATEGIES, PREFILL_DECODE]),
         )
-    balancing = deployment.load_balancing
-    if balancing and not rule.data_parallel:
+    balancing = deployment.load_balancing or _recipes_load_balancing(recipe)
+    if deployment.load_balancing and not rule.data_parallel:
         raise PlanError(
-            f"load_balancing = {balancing}, but strategy {name} has no data parallel",
+            f"load_balancing = {deployment.load_balancing}, but strategy {name} has no data "
+            "parallel",
             hint="leave load_balancing out, or take a strategy with data parallel",
         )
     nodes = _nodes(name, rule, len(slots), deployment)
     fixed = _fixed(recipe.parts, deployment)
     if _takes_fitted_size(rule, fixed):
         fixed = replace(fixed, tensor=recipe.fitted_tensor)
+    elif _fixes_tensor_alone(rule, fixed, deployment):
+        fixed = replace(fixed, pipeline=nodes)
     port, exact = _api_port(recipe.parts, deployment)
-    engine = Engine(rule, nodes, fixed, recipe.parts, port, exact)
+    engine = Engine(rule, nodes, fixed, recipe.parts, port, exact, balancing=balancing)
     dense = rule.data_parallel and not recipe.mixture_of_experts and balancing != "internal"
     if dense and 1 < nodes <= len(slots):
         split = independent_replicas(slots[:nodes], fixed, rule.group is tensor_and_data)
@@ -111,9 +116,22 @@ def replica_shape(
             return ReplicaShape(
                 (engine,), split.nodes, split.factor, notes=(split.note,), needs_router=True
             )
-    several = rule.data_parallel and nodes > 1 and balancing != "internal"
-    hybrid = several and rule.group is not tensor_and_data
-    return ReplicaShape((engine,), nodes, needs_router=hybrid or balancing == "external")
+    return ReplicaShape((engine,), nodes)
+
+
+def _recipes_load_balancing(recipe: ResolvedRecipe) -> LoadBalancing | None:
+    """Hybrid where the recipe says so; the strategy decides where it says nothing."""
+    hybrid = recipe.parts.fixed_parallel.get("--data-parallel-hybrid-lb", "false")
+    return None if hybrid == "false" else "hybrid"
+
+
+def _fixes_tensor_alone(rule: StrategyRule, fixed: Fixed, deployment: Deployment) -> bool:
+    """Whether a recipe (not the user) fixes the tensor size inside a node of a pipeline.
+
+    Then a stage is a node, as the recipe was verified, though GPUs of the node stay idle.
+    """
+    by_recipe = deployment.parallel.tensor is None and fixed.tensor is not None
+    return by_recipe and rule.group is tensor_and_pipeline and fixed.pipeline is None
 
 
 def gpus_of_one(shape: ReplicaShape) -> int | None:

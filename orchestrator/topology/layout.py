@@ -87,6 +87,11 @@ class Layout:
     notes: tuple[str, ...] = ()
 
     @property
+    def containers_per_replica(self) -> int:
+        """Nodes of a replica as containers: several on one host count as several."""
+        return len(self.nodes) // self.replicas
+
+    @property
     def first_sizes(self) -> Sizes:
         """The sizes of the engine, or of the first pool."""
         return next(iter(self.sizes.values()))

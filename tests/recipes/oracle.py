@@ -183,17 +183,12 @@ def _kind(ours: dict[str, str], theirs: dict[str, str], process: Process, room: 
 
     if _gpus(theirs) > room:
         explain("the site's sizes need more GPUs than there are", WHOLE_LAYOUT)
-    if _gpus(theirs) < room and _gpus(ours) == room:
-        explain("the site's sizes leave GPUs idle", set(SIZES))
     if {ours.get(SIZES[0]), theirs.get(SIZES[0])} == {None, "1"}:
         explain("a tensor size of 1 is vLLM's own default", {SIZES[0]})
     if process.nodes == 1:
         explain("a pool on one node has nobody to meet", left & RENDEZVOUS - ours.keys())
     if ours.get("--data-parallel-start-rank") == "0":
         explain("the head's start rank of 0 is said", {"--data-parallel-start-rank"})
-    if "--data-parallel-hybrid-lb" in theirs and "--data-parallel-hybrid-lb" not in ours:
-        asked = "the recipe asks for hybrid load balancing, which our layout does not read"
-        explain(asked, {"--data-parallel-hybrid-lb", "--headless"})
     if "--headless" in ours and "--data-parallel-start-rank" in ours:
         explain("a worker behind an internal load balancer is headless", {"--headless"})
     if left:

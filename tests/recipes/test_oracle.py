@@ -17,9 +17,7 @@ START_RANK = "the head's start rank of 0 is said"
 ONE_NODE = "a pool on one node has nobody to meet"
 TENSOR_ONE = "a tensor size of 1 is vLLM's own default"
 TOO_MANY = "the site's sizes need more GPUs than there are"
-IDLE = "the site's sizes leave GPUs idle"
 HEADLESS = "a worker behind an internal load balancer is headless"
-HYBRID = "the recipe asks for hybrid load balancing, which our layout does not read"
 CONTEXT = "refused: the decode context size does not divide the tensor size"
 TOO_SMALL = "refused: the recipe's fixed sizes do not fit so many hosts"
 REASONS = {
@@ -27,9 +25,7 @@ REASONS = {
     ONE_NODE: "a start rank on a serving node, even 0, silently means hybrid load balancing",
     TENSOR_ONE: "it is left out beside data parallel",
     TOO_MANY: "the site says all GPUs as data-parallel ranks though a rank takes several",
-    IDLE: "tensor x pipeline x data are the GPUs used, and ours uses all of the nodes",
     HEADLESS: "vLLM 0.32.0 ends a rank above 0 that is not headless",
-    HYBRID: "ours runs behind one endpoint instead",
     CONTEXT: "vLLM needs tensor size % decode context size == 0",
     TOO_SMALL: "vLLM deals the ranks to the nodes in equal blocks, and has no GPU to spare",
 }
@@ -38,9 +34,8 @@ EXPECTED = {
     ("multi_node_dep", TOO_MANY): 190,
     ("multi_node_tep", TOO_SMALL): 5,
     ("multi_node_tp_dp", HEADLESS): 107,
-    ("multi_node_tp_dp", HYBRID): 16,
+    ("multi_node_tp_dp", START_RANK): 6,
     ("multi_node_tp_pp", CONTEXT): 2,
-    ("multi_node_tp_pp", IDLE): 24,
     ("pd_cluster", ONE_NODE): 273,
     ("pd_cluster", TENSOR_ONE): 42,
     ("pd_cluster", f"{ONE_NODE}; {TENSOR_ONE}"): 25,

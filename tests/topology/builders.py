@@ -17,6 +17,7 @@ from orchestrator.recipes.resolved import (
 )
 from orchestrator.topology.build import build_layout
 from orchestrator.topology.layout import Layout, Slot
+from orchestrator.topology.ports import PortAllotment, PortUse
 
 H200 = HardwareProfile("h200", "NVIDIA", "hopper", 8, 1128)
 KIMI = ModelShape(layers=61, attention_heads=64, kv_heads=64, experts=384)
@@ -70,6 +71,6 @@ def prefill_decode(prefill: tuple[int, str], decode: tuple[int, str]) -> Resolve
 def layout(strategy: str, hosts: list[Slot], **selection: Any) -> Layout:
     shape = selection.pop("shape", KIMI)
     more = selection.pop("recipe", {})
-    use = selection.pop("use", None)
+    use = selection.pop("use", PortUse())
     deployment = Deployment.model_validate({"recipe": "org/model", **selection})
-    return build_layout(recipe(strategy, shape, **more), hosts, deployment, use)
+    return build_layout(recipe(strategy, shape, **more), hosts, deployment, PortAllotment(use))

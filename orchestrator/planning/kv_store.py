@@ -1,0 +1,141 @@
+"""The Mooncake KV store around a deployment: its master, its store services, their files.
+
+Facts: mooncake_master listens on 50051 (`-rpc_port`) and serves metrics on 9003; the store service
+is `python3 -m mooncake.mooncake_store_service --config FILE` with a REST port (8080) and needs
+`local_hostname`, its own address, in its file (mooncake-transfer-engine 0.3.13, vLLM 0.32.0).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.deployment import Deployment
+from orchestrator.errors import PlanError, did_you_mean
+from orchestrator.inventory.host import Host
+from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.service import Service, service_spec
+from orchestrator.recipes.taxonomy import KvStoreFile
+from orchestrator.topology.layout import Layout, Slot
+from orchestrator.topology.ports import PortAllotment, port_use
+
+CONFIG_FILE = "/etc/orc/mooncake.json"  # in every container that uses the store
+MASTER_PORT = 50051
+MASTER_METRICS_PORT = 9003
+STORE_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True)
+class KvStore:
+    """What the instances are given, and the processes that keep the store."""
+
+    instance_config: str  # JSON, for CONFIG_FILE
+    services: tuple[LaunchSpec, ...]  # master first, then a store service on each host
+
+
+def plan_kv_store(
+    store: KvStoreFile,
+    layout: Layout,
+    hosts: Mapping[str, Host],
+    deployment: Deployment,
+    image: str,
+    ports: PortAllotment,
+) -> KvStore:
+    """The store of `layout`: its master on the first host, and where the store is centralized a
+    store service on every host that serves.
+
+    The deployment's `kv_store` goes over the configuration. Raises PlanError for a key that
+    Mooncake's configuration does not have.
+    """
+    slots = list({node.slot.host: node.slot for node in layout.nodes}.values())
+    head = slots[0]
+    rpc = ports.take(head.host, port_use("mooncake", "kv_master", 0, 0), MASTER_PORT)
+    metrics = ports.take(
+        head.host, port_use("mooncake_metrics", "kv_master", 0, 0), MASTER_METRICS_PORT
+    )
+    master = _bracketed(head.address, rpc)
+    instance = _config(store.mooncake_vllm_config.template, store, deployment, master, hosts, head)
+    services = [
+        service_spec(
+            Service(
+                role="kv_master",
+                slot=head,
+                command=_master_command(store, rpc, metrics),
+                ports={"mooncake": rpc, "mooncake_metrics": metrics},
+            ),
+            hosts[head.host],
+            deployment,
+            image,
+        )
+    ]
+    keeper = store.mooncake_store_config
+    for rank, slot in enumerate(slots if keeper else ()):
+        assert keeper is not None
+        port = ports.take(slot.host, port_use("mooncake_store", "kv_store", 0, rank), STORE_PORT)
+        config = _config(keeper.config or {}, store, deployment, master, hosts, slot, keeper=True)
+        command = keeper.command.replace("$MOONCAKE_STORE_CONFIG_PATH", CONFIG_FILE)
+        services.append(
+            service_spec(
+                Service(
+                    role="kv_store",
+                    slot=slot,
+                    rank=rank,
+                    command=(*shlex.split(command), "--port", str(port)),
+                    ports={"mooncake_store": port},
+                    files={CONFIG_FILE: _text({**config, "local_hostname": slot.address or ""})},
+                ),
+                hosts[slot.host],
+                deployment,
+                image,
+            )
+        )
+    return KvStore(_text(instance), tuple(services))
+
+
+def _master_command(store: KvStoreFile, rpc: int, metrics: int) -> tuple[str, ...]:
+    words = shlex.split(store.mooncake_master.command, comments=True)
+    words = [f"-rpc_port={rpc}" if word.startswith("-rpc_port=") else word for word in words]
+    return (*words, f"-metrics_port={metrics}")
+
+
+def _config(
+    template: Mapping[str, Any],
+    store: KvStoreFile,
+    deployment: Deployment,
+    master: str,
+    hosts: Mapping[str, Host],
+    slot: Slot,
+    keeper: bool = False,
+) -> dict[str, Any]:
+    """A template with its placeholders filled in, and the deployment's own values over it."""
+    config = dict(template)
+    config["master_server_address"] = master
+    config["device_name"] = ""  # Mooncake chooses by the distance of NIC and GPU
+    if config.get("protocol") == "rdma" and not _has_rdma(hosts[slot.host]):
+        config["protocol"] = "tcp"
+    for key, value in deployment.kv_store.items():
+        if key not in config:
+            raise PlanError(
+                f"kv_store.{key} is no setting of {store.name}", hint=did_you_mean(key, config)
+            )
+        # What a store service lends is not lent by the instances: theirs stays 0.
+        if key == "global_segment_size" and not keeper and config[key] == 0:
+            continue
+        config[key] = value
+    return config
+
+
+def _has_rdma(host: Host) -> bool:
+    return any(device.startswith("/dev/infiniband") for device in host.settings.devices)
+
+
+def _text(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, indent=2, sort_keys=True) + "\n"
+
+
+def _bracketed(address: str | None, port: int) -> str:
+    host = address or "127.0.0.1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,125 @@
+"""The launch of one vLLM node: its arguments, environment, labels and container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator import __version__
+from orchestrator.deployment import Deployment
+from orchestrator.inventory.host import Host
+from orchestrator.planning.address import url
+from orchestrator.planning.environment import node_environment
+from orchestrator.planning.kv_store import CONFIG_FILE
+from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
+from orchestrator.runtime.container import Container
+from orchestrator.secret import Secret
+from orchestrator.topology.engines import DEFAULT_PORT
+from orchestrator.topology.layout import Layout, Node
+
+HF_CACHE = "/root/.cache/huggingface"  # where the public images look for weights
+
+
+def node_spec(
+    node: Node,
+    head: Node,
+    layout: Layout,
+    recipe: ResolvedRecipe,
+    host: Host,
+    deployment: Deployment,
+    own_env: Mapping[str, str | Secret],
+    store_config: str | None = None,
+) -> LaunchSpec:
+    """The LaunchSpec of `node`, whose group's rank 0 is `head`.
+
+    `own_env` is the deployment's environment with its templates resolved for this host;
+    `store_config` is the KV store's file for instances. Raises PlanError for a variable that a
+    server must never be given.
+    """
+    name = deployment.deployment_name()
+    parts = recipe.pools[node.role].parts if recipe.pools else recipe.parts
+    pool = pool_of(node)
+    container_name = f"orc-{name}-r{node.replica}-n{node.rank}" + (f"-{pool}" if pool else "")
+    # A follower's arguments are its head's, though it serves nothing.
+    argv = _with_port(recipe.pool_argv(parts, node.parallel), node.port or head.port)
+    env = node_environment(
+        node, head, layout, parts.env, host.settings, own_env, deployment.health.timeout
+    )
+    if store_config is not None:
+        env["MOONCAKE_CONFIG_PATH"] = CONFIG_FILE
+    if recipe.hardware.brand == "AMD" and len(node.gpus) < recipe.hardware.gpu_count:
+        env.setdefault("HIP_VISIBLE_DEVICES", ",".join(map(str, node.gpus)))
+    served = _served_model(recipe.model, parts)
+    image = deployment.image or recipe.image
+    settings = host.settings
+    cache = (f"{settings.hf_home}:{HF_CACHE}",) if settings.hf_home else ()
+    container = Container(
+        name=container_name,
+        image=image,
+        command=tuple(argv),
+        labels=_labels(name, node, layout, served),
+        env_file=f".orc/{container_name}.env",
+        files={CONFIG_FILE: store_config} if store_config is not None else {},
+        brand=recipe.hardware.brand,
+        gpus=node.gpus,
+        volumes=(*cache, *settings.volumes),
+        devices=settings.devices,
+        extra_args=settings.container_args,
+    )
+    return LaunchSpec(
+        deployment=name,
+        host=host.name,
+        replica=node.replica,
+        rank=node.rank,
+        role=node.role,
+        gpus=node.gpus,
+        ranks=node.ranks,
+        address=node.slot.address,
+        interface=node.slot.interface,
+        argv=tuple(argv),
+        env=env,
+        image=image,
+        container=container,
+        served_model=served,
+        port=node.port,
+        ports=dict(node.ports),
+    )
+
+
+def pool_of(node: Node) -> str:
+    """`prefill` or `decode`, else an empty string."""
+    return node.role if node.role in ("prefill", "decode") else ""
+
+
+def _labels(name: str, node: Node, layout: Layout, served: str) -> dict[str, str]:
+    labels = {
+        "orc.deployment": name,
+        "orc.replica": str(node.replica),
+        "orc.rank": str(node.rank),
+        "orc.role": node.role,
+        "orc.nodes": str(layout.containers_per_replica),
+        "orc.version": __version__,
+    }
+    if node.ports:
+        labels["orc.ports"] = ",".join(f"{use}={port}" for use, port in node.ports.items())
+    if node.port is not None:
+        labels |= {"orc.endpoint": url(node.slot.address, node.port), "orc.model": served}
+    return labels
+
+
+def _with_port(argv: list[str], port: int | None) -> list[str]:
+    """`argv` on `port`: an own --port is replaced, vLLM's default is left unsaid."""
+    if port is None:
+        return argv
+    if "--port" in argv:
+        argv[argv.index("--port") + 1] = str(port)
+        return argv
+    return argv if port == DEFAULT_PORT else [*argv, "--port", str(port)]
+
+
+def _served_model(model: str, parts: CommandParts) -> str:
+    """The name that /v1/models lists first."""
+    for argument in parts.arguments:
+        if argument.flag == "--served-model-name" and len(argument.tokens) > 1:
+            return argument.tokens[1]
+    return model

@@ -1,0 +1,80 @@
+"""vllm-router in front of a deployment's endpoints (flags of vllm-router 0.1.17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.deployment import Deployment, Router
+from orchestrator.errors import PlanError, did_you_mean
+from orchestrator.inventory.host import Host
+from orchestrator.planning.address import url
+from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.service import Service, service_spec
+from orchestrator.topology.layout import Layout, Slot
+from orchestrator.topology.ports import PortAllotment, port_use
+
+METRICS_PORT = 29000  # vllm-router's --prometheus-port
+HEALTH_CHECK_SECONDS = 5  # its own default of 60 leaves requests going to a dead worker
+DEFAULT_POLICY = "round_robin"
+
+
+def plan_router(
+    nodes: Sequence[LaunchSpec],
+    layout: Layout,
+    hosts: Mapping[str, Host],
+    slots: Mapping[str, Slot],
+    deployment: Deployment,
+    policy: str | None,
+    image: str,
+    ports: PortAllotment,
+) -> LaunchSpec | None:
+    """The router, where one was asked for or the endpoints only work behind one.
+
+    `policy` is the recipe's. It runs on the host that `router.host` names, else on the first
+    host of the deployment. Raises PlanError for a host that is not in the inventory and for a
+    port that is taken.
+    """
+    wanted = deployment.router
+    if wanted is None and not layout.needs_router:
+        return None
+    router = wanted or Router()
+    host = router.host or nodes[0].host
+    if host not in hosts:
+        raise PlanError(
+            f"router.host {host!r} is not among the hosts", hint=did_you_mean(host, hosts)
+        )
+    asked = wanted is not None and "port" in wanted.model_fields_set
+    port = ports.take(host, port_use("api", "router", 0, 0), router.port, exact=asked)
+    metrics = ports.take(host, port_use("metrics", "router", 0, 0), METRICS_PORT)
+    command = (
+        "vllm-router",
+        *_workers(nodes, layout),
+        *("--policy", router.policy or policy or DEFAULT_POLICY),
+        *("--host", "0.0.0.0", "--port", str(port)),
+        *("--prometheus-port", str(metrics)),
+        *("--health-check-interval-secs", str(HEALTH_CHECK_SECONDS)),
+    )
+    service = Service(
+        role="router",
+        slot=slots[host],
+        command=command,
+        ports={"api": port, "metrics": metrics},
+        endpoint=url(slots[host].address, port),
+        model=nodes[0].served_model,
+    )
+    return service_spec(service, hosts[host], deployment, router.image or image)
+
+
+def _workers(nodes: Sequence[LaunchSpec], layout: Layout) -> list[str]:
+    """Every endpoint; under prefill/decode by pool, with the data-parallel ranks behind each."""
+    serving = [node for node in nodes if node.port is not None]
+    pools = {node.role for node in serving} & {"prefill", "decode"}
+    if not pools:
+        return ["--worker-urls", *(url(node.address, node.port) for node in serving)]
+    words = ["--vllm-pd-disaggregation"]
+    for node in serving:
+        words += [f"--{node.role}", url(node.address, node.port)]
+    ranks = {len({rank.dp for rank in node.ranks}) for node in serving}
+    if len(ranks) == 1 and layout.sizes["prefill"].data > 1:
+        words += ["--intra-node-data-parallel-size", str(ranks.pop())]
+    return words

@@ -1,0 +1,89 @@
+"""Processes beside the engines: router, KV-store master, KV-store service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orchestrator import __version__
+from orchestrator.deployment import Deployment
+from orchestrator.inventory.host import Host
+from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.runtime.container import Container
+from orchestrator.secret import Secret
+from orchestrator.topology.layout import Slot
+
+ServiceRole = Literal["router", "kv_master", "kv_store"]
+
+# Services are groups of their own, with a fate of their own. Their containers carry these as
+# `orc.replica`, so that every tool that groups by replica keeps them apart from the engines.
+SERVICE_GROUPS: Mapping[ServiceRole, int] = {"kv_master": -1, "kv_store": -1, "router": -2}
+GROUP_NAMES = {-1: "KV store", -2: "router"}
+
+
+def group_name(replica: int) -> str:
+    """`replica 0`, or the name of a group of services."""
+    return GROUP_NAMES.get(replica, f"replica {replica}")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One process beside the engines: where it runs, with which command, ports and files."""
+
+    role: ServiceRole
+    slot: Slot
+    command: tuple[str, ...]
+    rank: int = 0
+    ports: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str | Secret] = field(default_factory=dict)
+    endpoint: str | None = None
+    model: str | None = None
+
+
+def service_spec(service: Service, host: Host, deployment: Deployment, image: str) -> LaunchSpec:
+    """The launch of a service: no GPU, the host's volumes and environment, ports as given."""
+    name = deployment.deployment_name()
+    suffix = f"-n{service.rank}" if service.role == "kv_store" else ""
+    container_name = f"orc-{name}-{service.role.replace('_', '-')}{suffix}"
+    labels = {
+        "orc.deployment": name,
+        "orc.replica": str(SERVICE_GROUPS[service.role]),
+        "orc.rank": str(service.rank),
+        "orc.role": service.role,
+        "orc.version": __version__,
+        "orc.ports": ",".join(f"{use}={port}" for use, port in service.ports.items()),
+    }
+    if service.endpoint and service.model:
+        labels |= {"orc.endpoint": service.endpoint, "orc.model": service.model}
+    container = Container(
+        name=container_name,
+        image=image,
+        command=service.command,
+        labels=labels,
+        env_file=f".orc/{container_name}.env",
+        files=service.files,
+        brand="CPU",
+        volumes=host.settings.volumes,
+        devices=host.settings.devices if service.role == "kv_store" else (),
+        extra_args=host.settings.container_args,
+    )
+    return LaunchSpec(
+        deployment=name,
+        host=host.name,
+        replica=SERVICE_GROUPS[service.role],
+        rank=service.rank,
+        role=service.role,
+        gpus=(),
+        ranks=(),
+        address=service.slot.address,
+        interface=service.slot.interface,
+        argv=service.command,
+        env={**host.settings.env, **service.env},
+        image=image,
+        container=container,
+        served_model=service.model or "",
+        port=service.ports.get("api"),
+        ports=service.ports,
+    )
