@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
@@ -133,13 +133,18 @@ class Deployment(_Selection):
 def environment(values: Mapping[Any, Any]) -> dict[str, str | Secret]:
     """A mapping out of YAML as an environment; what stands under a secret's name is a Secret.
 
+    A template is left as it is: not it is secret, but what it becomes for a host.
     Raises ValueError for a value that is a list or a mapping.
     """
     texts = {str(name): environment_text(value) for name, value in values.items()}
     return {
-        name: Secret(text) if isinstance(text, str) and is_secret_name(name) else text
+        name: Secret(text) if _is_plain(text) and is_secret_name(name) else text
         for name, text in texts.items()
     }
+
+
+def _is_plain(text: str | Secret) -> TypeGuard[str]:
+    return isinstance(text, str) and "{{" not in text and "{%" not in text
 
 
 def environment_text(value: Any) -> str | Secret:

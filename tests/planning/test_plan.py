@@ -230,3 +230,14 @@ def test_only_hosts_of_the_chosen_hardware_are_used(tmp_path: Path) -> None:
     text = RACK.replace("10.1.0.11}", "10.1.0.11, orc_hardware: b200}")
     plan = make_plan(tmp_path, text, hardware="h200", strategy="single_node_tp")
     assert [node.host for node in plan.nodes] == ["node02"]
+
+
+def test_a_lookup_under_a_secrets_name_is_resolved_and_stays_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hf_of_mine")
+    env = {"HF_TOKEN": "{{ lookup('env', 'MY_TOKEN') }}"}
+    plan = make_plan(tmp_path, nodes=2, env=env)
+    for node in plan.nodes:
+        assert node.env["HF_TOKEN"] == Secret("hf_of_mine")
+    assert "hf_of_mine" not in json.dumps(plan.to_dict())
