@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from orchestrator.planning.address import url
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
 from orchestrator.topology.layout import Sizes
@@ -20,12 +21,19 @@ def plan_text(plan: Plan) -> str:
         f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
         f"node{'s' * (layout.nodes_per_replica > 1)}, "
         + "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items()),
-        table(_COLUMNS, [_row(node) for node in plan.nodes]),
-        "\n".join(f"endpoint: {end.url} ({end.model})" for end in plan.endpoints),
+        table(_COLUMNS, [_row(spec) for spec in plan.everything]),
+        "\n".join(_endpoint_lines(plan)),
         *(f"note: {note}" for note in plan.notes),
-        *(_node_text(node) for node in plan.nodes),
+        *(_node_text(spec) for spec in plan.everything),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _endpoint_lines(plan: Plan) -> list[str]:
+    lines = [f"endpoint: {end.url} ({end.model})" for end in plan.endpoints]
+    if plan.router:
+        lines.append(f"router: {url(plan.router.address, plan.router.port)}")
+    return lines
 
 
 def _sizes_text(pool: str, sizes: Sizes) -> str:
@@ -56,10 +64,10 @@ def _row(node: LaunchSpec) -> tuple[str, ...]:
     layers = sorted({rank.layers for rank in node.ranks if rank.layers})
     return (
         node.host,
-        str(node.replica),
-        str(node.rank),
+        str(node.replica) if node.replica >= 0 else "-",
+        str(node.rank) if node.replica >= 0 else "-",
         node.role,
-        _ranges(node.gpus),
+        _ranges(node.gpus) or "-",
         node.address or "-",
         " ".join(f"{first}-{end - 1}" for first, end in layers) or "-",
     )
@@ -77,7 +85,8 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _node_text(node: LaunchSpec) -> str:
-    lines = [f"# {node.host}: replica {node.replica}, rank {node.rank} ({node.role})"]
+    where = f"replica {node.replica}, rank {node.rank} ({node.role})"
+    lines = [f"# {node.host}: {where if node.replica >= 0 else node.role}"]
     lines += [f"#   {name}={shlex.quote(value)}" for name, value in node.shown_env.items()]
     return "\n".join([*lines, command_text(node.command)])
 

@@ -20,6 +20,7 @@ from orchestrator.cli.options import (
 )
 from orchestrator.cli.session import Reach, not_there, session
 from orchestrator.errors import ExitStatus
+from orchestrator.planning.service import group_name
 
 if TYPE_CHECKING:
     from orchestrator.health.endpoint import EndpointCheck, Target
@@ -77,7 +78,7 @@ def _lines(checks: dict[Target, EndpointCheck], seen: Observation, name: str | N
 
     lines = []
     for target, check in checks.items():
-        lines.append(f"replica {target.replica}  {target.url}  {target.model}")
+        lines.append(f"{group_name(target.replica)}  {target.url}  {target.model}")
         lines.append(f"  {describe(check)}")
         if check.text:
             lines.append(f"  said: {check.text!r}")

@@ -19,6 +19,7 @@ from orchestrator.cli.options import (
 )
 from orchestrator.cli.session import Reach, not_there, session
 from orchestrator.errors import ExitStatus
+from orchestrator.planning.service import group_name
 
 if TYPE_CHECKING:
     from orchestrator.health.observation import Observation
@@ -95,12 +96,12 @@ def _unknown(seen: Observation) -> Mapping[str, str]:
 
 def _replica_lines(replica: ReplicaStatus) -> list[str]:
     detail = f": {replica.detail}" if replica.detail else ""
-    lines = [f"  replica {replica.replica}  {replica.health}{detail}"]
+    lines = [f"  {group_name(replica.replica)}  {replica.health}{detail}"]
     for rank in replica.ranks:
         up = "" if rank.up_seconds is None else f"  up {_duration(rank.up_seconds)}"
         again = f"  restarted {rank.restart_count} times" if rank.restart_count else ""
         lines.append(
-            f"    rank {rank.rank}  {rank.role:<7} {rank.host or '-':<16} {rank.state}{up}{again}"
+            f"    rank {rank.rank}  {rank.role:<9} {rank.host or '-':<16} {rank.state}{up}{again}"
         )
     for target, check in replica.endpoints:
         lines.append(f"    {target.url}  {target.model}  {check.detail or 'answers'}")

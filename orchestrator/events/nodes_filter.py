@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from orchestrator.planning.service import group_name
+
 HEARTBEAT = 30.0  # seconds
 
 
@@ -39,7 +41,7 @@ def heartbeat(data: Mapping[str, Any]) -> list[str]:
             continue
         said = f" | {replica['last_line']}" if replica["last_line"] else ""
         lines.append(
-            f"replica {replica['replica']}: waiting for {data['seconds']:.0f} s: "
+            f"{group_name(replica['replica'])}: waiting for {data['seconds']:.0f} s: "
             f"{replica['detail']}{said}"
         )
     return lines
@@ -50,9 +52,9 @@ def _states(data: Mapping[str, Any]) -> dict[str, str]:
     for node in data["nodes"]:
         key = f"{node['replica']}/{node['rank']}"
         states[key] = (
-            f"replica {node['replica']} rank {node['rank']} on {node['host']}: {node['state']}"
+            f"{group_name(node['replica'])} rank {node['rank']} on {node['host']}: {node['state']}"
         )
     for replica in data["replicas"]:
-        text = f"replica {replica['replica']}: {replica['state']}"
-        states[f"replica {replica['replica']}"] = text
+        text = f"{group_name(replica['replica'])}: {replica['state']}"
+        states[group_name(replica["replica"])] = text
     return states

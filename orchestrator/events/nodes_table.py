@@ -9,6 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.planning.service import group_name
+
 _STYLES = {"healthy": "green", "failed": "red", "running": "green"}
 
 
@@ -24,7 +26,7 @@ def nodes_table(data: Mapping[str, Any]) -> RenderableType:
     lines: list[RenderableType] = [table]
     for replica in data["replicas"]:
         style = _STYLES.get(replica["state"], "yellow")
-        text = f"replica {replica['replica']}: {replica['state']}"
+        text = f"{group_name(replica['replica'])}: {replica['state']}"
         if replica["detail"]:
             text += f" ({replica['detail']})"
         lines.append(Text(text, style=style, overflow="ellipsis", no_wrap=True))

@@ -11,6 +11,7 @@ from orchestrator.health.diagnosis import Diagnosis, diagnose
 from orchestrator.health.judge import RankKey, RankProblem, Verdict
 from orchestrator.health.observation import run_script
 from orchestrator.health.watch import Connect, Group
+from orchestrator.planning.service import group_name
 from orchestrator.runtime.containers import parse_log_tails
 from orchestrator.runtime.scripts import log_tails_script
 from orchestrator.secret import Secret, redact
@@ -38,7 +39,7 @@ class FailureReport:
     diagnosis: Diagnosis | None = None
 
     def text(self) -> str:
-        lines = [f"replica {self.replica} failed: {self.summary}"]
+        lines = [f"{group_name(self.replica)} failed: {self.summary}"]
         if self.diagnosis:
             lines.append(f"  cause: {self.diagnosis}")
         for rank in self.ranks:

@@ -48,20 +48,15 @@ def run_script(
     return connection.script(script.text, script.arguments, timeout=timeout)
 
 
-def observe_host(
-    connection: Connection, names: Sequence[str] = (), last_line_of: Sequence[str] = ()
-) -> HostObservation:
+def observe_host(connection: Connection, last_line_of: Sequence[str] = ()) -> HostObservation:
     """One look at one host. Raises UnreachableError; a docker that is down is a result."""
-    result = run_script(connection, observe_script(names, last_line_of), timeout=LOOK_TIMEOUT)
+    result = run_script(connection, observe_script(last_line_of), timeout=LOOK_TIMEOUT)
     return parse_observation(connection.host, result.exit_status, result.stdout, result.stderr)
 
 
-def observe(
-    pool: ConnectionPool, hosts: Iterable[str], names: Mapping[str, Sequence[str]] | None = None
-) -> Observation:
-    """One look at every host. `names`: for each host, names to report though unlabelled."""
-    wanted = names or {}
-    answers = pool.map(hosts, lambda c: observe_host(c, wanted.get(c.host, ())))
+def observe(pool: ConnectionPool, hosts: Iterable[str]) -> Observation:
+    """One look at every host."""
+    answers = pool.map(hosts, observe_host)
     seen: list[HostObservation] = []
     unreachable: dict[str, str] = {}
     broken: dict[str, str] = {}

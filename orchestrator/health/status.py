@@ -130,12 +130,21 @@ def _replica(
     unknown_hosts: Mapping[str, str],
 ) -> ReplicaStatus:
     ranks = [_rank(state) for state in states]
-    present = {state.rank for state in states}
-    missing = [r for r in range(max(state.nodes for state in states)) if r not in present]
+    missing = _missing_ranks(states)
     ranks += [_missing(number, rank, unknown_hosts) for rank in missing]
-    ranks.sort(key=lambda rank: rank.rank)
+    ranks.sort(key=lambda rank: (rank.role == "decode", rank.rank))
     health, detail = _judge(ranks, states, endpoints, bool(missing and unknown_hosts))
     return ReplicaStatus(number, health, detail, tuple(ranks), endpoints)
+
+
+def _missing_ranks(states: Sequence[ContainerState]) -> list[int]:
+    """The ranks that should be there and are not. Under prefill/decode each pool counts its own
+    from 0, so it is only known how many are missing: they are given the numbers behind."""
+    expected = max(state.nodes for state in states)
+    present = {state.rank for state in states}
+    if len(present) < len(states):
+        return list(range(len(states), expected))
+    return [rank for rank in range(expected) if rank not in present]
 
 
 def _rank(state: ContainerState) -> RankStatus:

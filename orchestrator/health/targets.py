@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 
 from orchestrator.health.endpoint import Target
+from orchestrator.planning.address import url
+from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.secret import Secret
@@ -15,20 +17,15 @@ API_KEY = "VLLM_API_KEY"  # vLLM reads its own from this name, and so does orc
 
 def plan_targets(plan: Plan) -> list[Target]:
     """The endpoints of a plan, with the API key that it gives them."""
-    nodes = {(node.replica, node.host): node for node in plan.nodes}
-    targets = []
-    for endpoint in plan.endpoints:
-        node = nodes[endpoint.replica, endpoint.host]
-        key = node.env.get(API_KEY)
-        if key is None and "--api-key" in node.argv[:-1]:
-            key = node.argv[node.argv.index("--api-key") + 1]
-        secret = Secret(key) if isinstance(key, str) else key
-        targets.append(
-            Target(
-                endpoint.replica, endpoint.host, endpoint.url, endpoint.model, secret or own_key()
-            )
-        )
-    return targets
+    return [spec_target(spec, plan) for spec in plan.nodes if spec.port is not None]
+
+
+def spec_target(spec: LaunchSpec, plan: Plan) -> Target:
+    """The endpoint of a node, or of the router, which passes the nodes' API key on."""
+    key = spec.env.get(API_KEY) or plan.nodes[0].env.get(API_KEY)
+    secret = Secret(key) if isinstance(key, str) else key
+    address = url(spec.address, spec.port)
+    return Target(spec.replica, spec.host, address, spec.served_model, secret or own_key())
 
 
 def running_targets(states: Iterable[ContainerState]) -> list[Target]:

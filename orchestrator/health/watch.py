@@ -150,19 +150,18 @@ class Watch(AbstractContextManager["Watch"]):
 
     def _watch_host(self, name: str) -> None:
         heads = [group.head.name for group in self._groups if group.head.host == name]
-        names = [rank.name for group in self._groups for rank in group.ranks if rank.host == name]
         while not self._stop.is_set():
             began = time.monotonic()
-            look = self._look(name, began, names, heads)
+            look = self._look(name, began, heads)
             with self._lock:
                 self._looks[name] = look
             self._hurry[name].wait(max(0.2, LOOK_INTERVAL - (time.monotonic() - began)))
             self._hurry[name].clear()
 
-    def _look(self, name: str, began: float, names: list[str], heads: list[str]) -> HostLook:
+    def _look(self, name: str, began: float, heads: list[str]) -> HostLook:
         try:
             connection = self._connect(name)
-            return HostLook(began, observe_host(connection, names, heads))
+            return HostLook(began, observe_host(connection, heads))
         except UnreachableError as error:
             return HostLook(began, unreachable=error.what)
         except OrcError as error:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
+from orchestrator.planning.service import group_name
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.secret import is_secret_name
 
@@ -56,13 +57,13 @@ def decide(plan: Plan, containers: Iterable[ContainerState], *, replace: bool = 
     ours = [state for state in everything if state.deployment == plan.name]
     refusals = [_foreign(state, plan.name) for state in _strangers(plan, everything)]
     decisions = []
-    for specs in plan.replicas():
+    for specs in plan.groups():
         states = tuple(state for state in ours if state.replica == specs[0].replica)
         decisions.append(_replica(specs, states, replace))
     planned = {decision.replica for decision in decisions}
     for number in sorted({state.replica for state in ours} - planned):
         states = tuple(state for state in ours if state.replica == number)
-        reason = f"replica {number} is not in the plan"
+        reason = f"{group_name(number)} is not in the plan"
         decisions.append(ReplicaDecision(number, "remove", (reason,), states))
     if not replace:
         refusals += [_differs(decision) for decision in decisions if _is_refused(decision)]
@@ -159,7 +160,7 @@ def _repository(image: str) -> str:
 
 
 def _strangers(plan: Plan, states: Iterable[ContainerState]) -> list[ContainerState]:
-    names = {(spec.host, spec.name) for spec in plan.nodes}
+    names = {(spec.host, spec.name) for spec in plan.everything}
     return [s for s in states if (s.host, s.name) in names and s.deployment != plan.name]
 
 
@@ -172,4 +173,4 @@ def _foreign(state: ContainerState, name: str) -> str:
 
 
 def _differs(decision: ReplicaDecision) -> str:
-    return f"replica {decision.replica}: {'; '.join(decision.reasons)}"
+    return f"{group_name(decision.replica)}: {'; '.join(decision.reasons)}"

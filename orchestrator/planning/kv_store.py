@@ -17,7 +17,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError, did_you_mean
 from orchestrator.inventory.host import Host
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.planning.service import Service, service_spec
+from orchestrator.planning.service import KV_STORE_GROUP, Service, service_spec
 from orchestrator.recipes.taxonomy import KvStoreFile
 from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.ports import PortAllotment, port_use
@@ -52,12 +52,16 @@ def plan_kv_store(
     """
     slots = list({node.slot.host: node.slot for node in layout.nodes}.values())
     head = slots[0]
-    rpc = ports.take(head.host, port_use("mooncake", "kv_master", 0, 0), MASTER_PORT)
+    rpc = ports.take(head.host, port_use("mooncake", "kv_master", KV_STORE_GROUP, 0), MASTER_PORT)
     metrics = ports.take(
-        head.host, port_use("mooncake_metrics", "kv_master", 0, 0), MASTER_METRICS_PORT
+        head.host,
+        port_use("mooncake_metrics", "kv_master", KV_STORE_GROUP, 0),
+        MASTER_METRICS_PORT,
     )
     master = _bracketed(head.address, rpc)
     instance = _config(store.mooncake_vllm_config.template, store, deployment, master, hosts, head)
+    keeper = store.mooncake_store_config
+    group_size = 1 + (len(slots) if keeper else 0)
     services = [
         service_spec(
             Service(
@@ -65,16 +69,17 @@ def plan_kv_store(
                 slot=head,
                 command=_master_command(store, rpc, metrics),
                 ports={"mooncake": rpc, "mooncake_metrics": metrics},
+                group_size=group_size,
             ),
             hosts[head.host],
             deployment,
             image,
         )
     ]
-    keeper = store.mooncake_store_config
-    for rank, slot in enumerate(slots if keeper else ()):
+    for rank, slot in enumerate(slots if keeper else (), start=1):
         assert keeper is not None
-        port = ports.take(slot.host, port_use("mooncake_store", "kv_store", 0, rank), STORE_PORT)
+        use = port_use("mooncake_store", "kv_store", KV_STORE_GROUP, rank)
+        port = ports.take(slot.host, use, STORE_PORT)
         config = _config(keeper.config or {}, store, deployment, master, hosts, slot, keeper=True)
         command = keeper.command.replace("$MOONCAKE_STORE_CONFIG_PATH", CONFIG_FILE)
         services.append(
@@ -85,6 +90,7 @@ def plan_kv_store(
                     rank=rank,
                     command=(*shlex.split(command), "--port", str(port)),
                     ports={"mooncake_store": port},
+                    group_size=group_size,
                     files={CONFIG_FILE: _text({**config, "local_hostname": slot.address or ""})},
                 ),
                 hosts[slot.host],

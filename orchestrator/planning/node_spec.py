@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from orchestrator import __version__
 from orchestrator.deployment import Deployment
+from orchestrator.errors import PlanError
 from orchestrator.inventory.host import Host
 from orchestrator.planning.address import url
 from orchestrator.planning.environment import node_environment
@@ -13,7 +14,7 @@ from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
 from orchestrator.runtime.container import Container
-from orchestrator.secret import Secret
+from orchestrator.secret import Secret, is_secret_name
 from orchestrator.topology.engines import DEFAULT_PORT
 from orchestrator.topology.layout import Layout, Node
 
@@ -41,6 +42,7 @@ def node_spec(
     pool = pool_of(node)
     container_name = f"orc-{name}-r{node.replica}-n{node.rank}" + (f"-{pool}" if pool else "")
     # A follower's arguments are its head's, though it serves nothing.
+    _refuse_secret_arguments(parts)
     argv = _with_port(recipe.pool_argv(parts, node.parallel), node.port or head.port)
     env = node_environment(
         node, head, layout, parts.env, host.settings, own_env, deployment.health.timeout
@@ -89,6 +91,18 @@ def node_spec(
 def pool_of(node: Node) -> str:
     """`prefill` or `decode`, else an empty string."""
     return node.role if node.role in ("prefill", "decode") else ""
+
+
+def _refuse_secret_arguments(parts: CommandParts) -> None:
+    """A command line is read by everybody on the host: `ps` shows it, and so does a label."""
+    for argument in parts.arguments:
+        if is_secret_name(argument.flag.lstrip("-").replace("-", "_")):
+            variable = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}.get(argument.flag)
+            raise PlanError(
+                f"{argument.flag} would put a secret on a command line (from {argument.layer})",
+                why="every user of the host can read it there",
+                hint=f"give it in the environment: env.{variable or 'NAME'}, or orc_env",
+            )
 
 
 def _labels(name: str, node: Node, layout: Layout, served: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -44,16 +45,31 @@ class Plan:
     services: tuple[LaunchSpec, ...] = ()  # of the KV store; they start before the engines
     notes: tuple[str, ...] = ()
 
+    @property
+    def everything(self) -> tuple[LaunchSpec, ...]:
+        """Every container: the store's services, the nodes, the router, in the order of start."""
+        return (*self.services, *self.nodes, *((self.router,) if self.router else ()))
+
     def replicas(self) -> list[tuple[LaunchSpec, ...]]:
         """The nodes of each replica, which start, fail, stop and restart together."""
-        groups: dict[int, list[LaunchSpec]] = {}
-        for node in self.nodes:
-            groups.setdefault(node.replica, []).append(node)
-        return [tuple(groups[index]) for index in sorted(groups)]
+        return _by_replica(self.nodes)
 
-    def pinned(self, image: str) -> Plan:
-        """The same plan with every node on `image`, a digest reference."""
-        return replace(self, nodes=tuple(replace(node, pinned_image=image) for node in self.nodes))
+    def groups(self) -> list[tuple[LaunchSpec, ...]]:
+        """The replicas, and the services, which are groups of their own."""
+        return _by_replica(self.everything)
+
+    def pinned(self, image: str, reference: str) -> Plan:
+        """The same plan with every container of `image` on `reference`, a digest."""
+
+        def pin(spec: LaunchSpec) -> LaunchSpec:
+            return replace(spec, pinned_image=reference) if spec.image == image else spec
+
+        return replace(
+            self,
+            nodes=tuple(map(pin, self.nodes)),
+            services=tuple(map(pin, self.services)),
+            router=pin(self.router) if self.router else None,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """What `orc plan --json` prints; secrets redacted."""
@@ -73,6 +89,13 @@ class Plan:
             "unused": list(self.layout.unused),
             "notes": list(self.notes),
         }
+
+
+def _by_replica(specs: Iterable[LaunchSpec]) -> list[tuple[LaunchSpec, ...]]:
+    groups: dict[int, list[LaunchSpec]] = {}
+    for spec in specs:
+        groups.setdefault(spec.replica, []).append(spec)
+    return [tuple(groups[index]) for index in sorted(groups)]
 
 
 def _parallel(layout: Layout) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from orchestrator.errors import PlanError, did_you_mean
 from orchestrator.inventory.host import Host
 from orchestrator.planning.address import url
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.planning.service import Service, service_spec
+from orchestrator.planning.service import ROUTER_GROUP, Service, service_spec
 from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.ports import PortAllotment, port_use
 
@@ -44,8 +44,8 @@ def plan_router(
             f"router.host {host!r} is not among the hosts", hint=did_you_mean(host, hosts)
         )
     asked = wanted is not None and "port" in wanted.model_fields_set
-    port = ports.take(host, port_use("api", "router", 0, 0), router.port, exact=asked)
-    metrics = ports.take(host, port_use("metrics", "router", 0, 0), METRICS_PORT)
+    port = ports.take(host, port_use("api", "router", ROUTER_GROUP, 0), router.port, exact=asked)
+    metrics = ports.take(host, port_use("metrics", "router", ROUTER_GROUP, 0), METRICS_PORT)
     command = (
         "vllm-router",
         *_workers(nodes, layout),

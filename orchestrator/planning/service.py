@@ -18,8 +18,14 @@ ServiceRole = Literal["router", "kv_master", "kv_store"]
 
 # Services are groups of their own, with a fate of their own. Their containers carry these as
 # `orc.replica`, so that every tool that groups by replica keeps them apart from the engines.
-SERVICE_GROUPS: Mapping[ServiceRole, int] = {"kv_master": -1, "kv_store": -1, "router": -2}
-GROUP_NAMES = {-1: "KV store", -2: "router"}
+KV_STORE_GROUP = -1
+ROUTER_GROUP = -2
+SERVICE_GROUPS: Mapping[ServiceRole, int] = {
+    "kv_master": KV_STORE_GROUP,
+    "kv_store": KV_STORE_GROUP,
+    "router": ROUTER_GROUP,
+}
+GROUP_NAMES = {KV_STORE_GROUP: "KV store", ROUTER_GROUP: "router"}
 
 
 def group_name(replica: int) -> str:
@@ -34,7 +40,8 @@ class Service:
     role: ServiceRole
     slot: Slot
     command: tuple[str, ...]
-    rank: int = 0
+    rank: int = 0  # within its group
+    group_size: int = 1  # containers of its group
     ports: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str | Secret] = field(default_factory=dict)
@@ -52,6 +59,7 @@ def service_spec(service: Service, host: Host, deployment: Deployment, image: st
         "orc.replica": str(SERVICE_GROUPS[service.role]),
         "orc.rank": str(service.rank),
         "orc.role": service.role,
+        "orc.nodes": str(service.group_size),
         "orc.version": __version__,
         "orc.ports": ",".join(f"{use}={port}" for use, port in service.ports.items()),
     }

@@ -39,9 +39,11 @@ Report = Callable[[HostResult], None]
 class Action:
     """`perform(run, arguments, report)` reports each host's result as soon as it is known.
 
-    It raises OrcError for what stops the whole play.
+    It raises OrcError for what stops the whole play. Where `applies` says no, the task is passed
+    over without a word.
     """
 
     name: str
     arguments: type[Arguments]
     perform: Callable[[Run, Any, Report], None]
+    applies: Callable[[Run], bool] = lambda _: True

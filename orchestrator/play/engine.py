@@ -54,6 +54,8 @@ def run_plays(plays: Sequence[Play], run: Run) -> Recap:
         run.deployment = play.deployment or run.deployment
         run.emit(Event("play", play.name))
         for task in play.tasks:
+            if not task.action.applies(run):
+                continue
             _run_task(task, play, run, recap)
             if recap.exit_status != ExitStatus.OK:
                 return _end(run, recap)

@@ -195,4 +195,4 @@ def _docker_error(stderr: str) -> str | None:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and re.fullmatch(r"-?\d+", text) else 0

@@ -8,11 +8,12 @@ stdin and shows in no process list.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import InputError
-from orchestrator.runtime.container import Container
+from orchestrator.runtime.container import FILES_DIRECTORY, Container
 from orchestrator.secret import Secret
 
 # Statuses of the scripts below; docker's own are 1 and 125 to 127.
@@ -32,14 +33,13 @@ _OBSERVE = f"""
 observe() {{
   date +%s.%N
   ids=$(docker ps --all --quiet --no-trunc --filter label=orc.deployment </dev/null) || return 1
-  names=
-  while [ "$#" -gt 0 ] && [ "$1" != -- ]; do names="$names $1"; shift; done
-  [ -z "$ids$names" ] ||
-    docker container inspect --format '{_INSPECT}' $ids $names </dev/null
-  while [ "$#" -gt 1 ]; do
-    shift
-    printf '@log %s\\n' "$1"
-    docker logs --tail 1 "$1" </dev/null 2>&1 | tail -n 1
+  # What has a name of ours without our label is not ours, and is in the way.
+  named=$(docker ps --all --quiet --no-trunc --filter name=orc- </dev/null) || return 1
+  ids=$(printf '%s\\n%s\\n' "$ids" "$named" | sort -u)
+  [ -z "$ids" ] || docker container inspect --format '{_INSPECT}' $ids </dev/null
+  for name in "$@"; do
+    printf '@log %s\\n' "$name"
+    docker logs --tail 1 "$name" </dev/null 2>&1 | tail -n 1
     echo
   done
   return 0
@@ -59,7 +59,19 @@ start() {
   cat >"$env_file" <<'END_OF_ENVIRONMENT' || return 73
 """
 
-_START_TAIL = """END_OF_ENVIRONMENT
+_END_OF_ENVIRONMENT = "END_OF_ENVIRONMENT\n"
+
+# Others may use the same host, so the directory above is everybody's, as /tmp is. `mkdir` without
+# -p fails on what somebody else has put there, be it a link.
+_MAKE_DIRECTORY = """  [ -d {parent} ] || {{ mkdir {parent} && chmod 1777 {parent}; }} || return 73
+  rm -rf {directory}
+  mkdir {directory} && chmod 755 {directory} || return 73
+"""
+_WRITE_FILE = """  cat >{path} <<'END_OF_FILE' && chmod 644 {path} || return 73
+{content}END_OF_FILE
+"""
+
+_START_TAIL = """
   found=$(docker container inspect --format \\
     '{{index .Config.Labels "orc.deployment"}} {{.State.Running}}' "$name" </dev/null 2>/dev/null)
   case $found in
@@ -77,21 +89,25 @@ _STOP = """
 stop() {
   deployment=$1 seconds=$2 remove=$3
   shift 3
-  ours= status=0
+  ours= files= status=0
   for id in "$@"; do
     owner=$(docker container inspect --format '{{index .Config.Labels "orc.deployment"}}' \\
       "$id" </dev/null 2>/dev/null) || continue
-    if [ "$owner" = "$deployment" ]; then ours="$ours $id"; else
+    if [ "$owner" = "$deployment" ]; then
+      ours="$ours $id"
+      named=$(docker container inspect --format '{{.Name}}' "$id" </dev/null)
+      [ -z "$named" ] || files="$files FILES_DIRECTORY$named"
+    else
       echo "container $id is not one of deployment $deployment" >&2; status=76
     fi
   done
   [ -n "$ours" ] || return $status
   docker stop -t "$seconds" $ours </dev/null || status=1
-  [ "$remove" = no ] || docker rm --force $ours </dev/null || status=1
+  [ "$remove" = no ] || { docker rm --force $ours </dev/null && rm -rf $files; } || status=1
   return $status
 }
 stop "$@"
-"""
+""".replace("FILES_DIRECTORY", FILES_DIRECTORY)
 
 _LOG_TAILS = """
 tails() {
@@ -123,11 +139,10 @@ class Script:
         return f"Script(arguments={self.arguments!r})"  # the text may hold secrets
 
 
-def observe_script(names: Sequence[str] = (), last_line_of: Sequence[str] = ()) -> Script:
-    """Report all labelled containers, those called `names` whether labelled or not, and the
-    last log line of `last_line_of`. `containers.parse_observation` reads what it prints."""
-    tails = ("--", *last_line_of) if last_line_of else ()
-    return Script(_OBSERVE, (*names, *tails))
+def observe_script(last_line_of: Sequence[str] = ()) -> Script:
+    """Report all labelled containers, those with a name like ours, and the last log line of
+    `last_line_of`. `containers.parse_observation` reads what it prints."""
+    return Script(_OBSERVE, tuple(last_line_of))
 
 
 def start_script(
@@ -146,7 +161,7 @@ def start_script(
     """
     env_file = container.env_file or f".orc/{container.name}.env"
     return Script(
-        _START_HEAD + environment_file(env) + _START_TAIL,
+        _START_HEAD + environment_file(env) + _END_OF_ENVIRONMENT + _files(container) + _START_TAIL,
         (deployment, container.name, env_file, *run_command),
     )
 
@@ -167,6 +182,19 @@ def log_tails_script(container_ids: Sequence[str], lines: int) -> Script:
 def disk_free_script() -> Script:
     """`df -Pk` of where docker keeps its images."""
     return Script(_DISK_FREE)
+
+
+def _files(container: Container) -> str:
+    """The commands that write the container's files; they are no secret, and it may have any
+    user inside, so everybody may read them."""
+    if not container.files:
+        return ""
+    directory = shlex.quote(f"{FILES_DIRECTORY}/{container.name}")
+    written = (
+        _WRITE_FILE.format(path=shlex.quote(container.host_path(path)), content=content)
+        for path, content in container.files.items()
+    )
+    return _MAKE_DIRECTORY.format(parent=FILES_DIRECTORY, directory=directory) + "".join(written)
 
 
 def environment_file(env: Mapping[str, str | Secret]) -> str:

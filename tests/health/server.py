@@ -33,7 +33,12 @@ class Behaviour:
 def endpoint(behaviour: Behaviour) -> Iterator[str]:
     """Serve `behaviour`; gives the URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class QuietServer(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up early is part of the tests, and nobody's standard error."""
+
+
+class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -75,7 +80,7 @@ def endpoint(behaviour: Behaviour) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:
             """Silent."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = QuietServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

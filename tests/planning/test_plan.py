@@ -158,7 +158,7 @@ def test_the_same_input_gives_the_same_bytes_and_any_change_another_hash(tmp_pat
 def test_a_pinned_plan_runs_the_digest_and_keeps_the_hash(tmp_path: Path) -> None:
     plan = make_plan(tmp_path)
     reference = "vllm/vllm-openai@sha256:" + "0" * 64
-    pinned = plan.pinned(reference)
+    pinned = plan.pinned(plan.nodes[0].image, reference)
     assert all(reference in node.command for node in pinned.nodes)
     assert [n.spec_hash for n in pinned.nodes] == [n.spec_hash for n in plan.nodes]
 

@@ -142,7 +142,7 @@ def test_variables_of_the_command_line_win(tmp_path: Path) -> None:
 def test_a_template_that_cannot_be_filled_says_where(
     tmp_path: Path, arguments: dict[str, object], said: str
 ) -> None:
-    recap, events, _ = run_play(tmp_path, play(everywhere("ok"), **arguments))
+    recap, events, _ = run_play(tmp_path, play(everywhere("ok"), **arguments))  # type: ignore[arg-type]
     assert recap.exit_status == ExitStatus.INVALID
     (failed,) = [event for event in events if event.kind == "failed"]
     assert "play.yml:0" in failed.message and said in failed.message

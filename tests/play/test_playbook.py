@@ -20,7 +20,7 @@ def read(tmp_path: Path, text: str) -> tuple[Play, ...]:
 @pytest.mark.parametrize(
     ("name", "actions"),
     [
-        ("launch", ["preflight", "pull_image", "start", "wait_healthy"]),
+        ("launch", ["preflight", "pull_image", "kv_store", "start", "wait_healthy", "router"]),
         ("stop", ["stop"]),
         ("preflight", ["preflight"]),
     ],

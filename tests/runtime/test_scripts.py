@@ -32,7 +32,12 @@ def test_pull_is_a_plain_pull() -> None:
 
 
 def test_an_environment_file_has_one_unquoted_value_a_line() -> None:
-    env = {"A": "1", "B": 'with "quotes" and $x', "TOKEN": Secret("s3cret-value"), "EMPTY": ""}
+    env: dict[str, str | Secret] = {
+        "A": "1",
+        "B": 'with "quotes" and $x',
+        "TOKEN": Secret("s3cret-value"),
+        "EMPTY": "",
+    }
     text = scripts.environment_file(env)
     assert text == 'A=1\nB=with "quotes" and $x\nTOKEN=s3cret-value\nEMPTY=\n'
 
@@ -85,7 +90,7 @@ def test_a_script_that_breaks_off_on_its_way_does_nothing() -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        scripts.observe_script(["a"], ["b"]),
+        scripts.observe_script(["b"]),
         scripts.start_script(CONTAINER, {"A": "1"}, "kimi", ["true"]),
         scripts.stop_script(["c"], "kimi", seconds=60, remove=True),
         scripts.log_tails_script(["c"], 40),

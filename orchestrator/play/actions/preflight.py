@@ -13,7 +13,8 @@ from orchestrator.facts.probe_script import PROBE_SCRIPT
 from orchestrator.health.observation import Observation, observe
 from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
-from orchestrator.planning.plan import Plan
+from orchestrator.planning.port_use import ports_in_use
+from orchestrator.planning.service import GROUP_NAMES, group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.transport.connection import Connection
@@ -35,21 +36,23 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
         _report_unreachable(run.unreachable, report)
         _report_checks(run, host_checks(run.facts), run.facts, report)
         return
-    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts)
-    run.name = run.plan.name
+    run.name = run.deployment.deployment_name()
+    reached = [name for name in run.inventory.hosts if name not in run.unreachable]
+    run.observation = observe(run.pool, reached)
+    everything = [state for host in run.observation.hosts for state in host.containers]
+    ports = ports_in_use(run.name, run.facts, everything)
+    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports)
     for note in run.plan.notes:
         run.say("note", note)
-    hosts = list(dict.fromkeys(node.host for node in run.plan.nodes))
+    hosts = list(dict.fromkeys(spec.host for spec in run.plan.everything))
     _refuse_unreachable(run, hosts, report)
-    run.observation = look(run, run.plan)
     _refuse_unanswered(run.observation, hosts)
-    everything = [state for host in run.observation.hosts for state in host.containers]
     run.decision = decide(run.plan, everything, replace=arguments.replace)
     if run.decision.refusals:
         raise ErrorGroup(_refusal(text) for text in run.decision.refusals)
     starting = {decision.replica for decision in run.decision.replicas if decision.starts}
     subject = Subject(
-        nodes=[node for node in run.plan.nodes if node.replica in starting],
+        nodes=[spec for spec in run.plan.everything if spec.replica in starting],
         facts=run.facts,
         containers=everything,
         going=frozenset(
@@ -88,15 +91,6 @@ def probe_host(connection: Connection) -> HostFacts:
             hint="the login needs a POSIX shell: ssh to the host and run `sh`",
         )
     return parse_facts(result.stdout)
-
-
-def look(run: Run, plan: Plan) -> Observation:
-    """What runs on every host that can be reached, and what has a name that the plan wants."""
-    names: dict[str, list[str]] = {}
-    for node in plan.nodes:
-        names.setdefault(node.host, []).append(node.name)
-    reached = [name for name in run.inventory.hosts if name not in run.unreachable]
-    return observe(run.pool, reached, names)
 
 
 def _refuse_unreachable(run: Run, hosts: list[str], report: Report) -> None:
@@ -155,7 +149,7 @@ def _text(result: CheckResult) -> str:
 
 
 def _refusal(text: str) -> DeploymentError:
-    if text.startswith("replica "):
+    if text.startswith(("replica ", *GROUP_NAMES.values())):
         return DeploymentError(
             text,
             why="it serves under this name now; nothing was touched",
@@ -173,7 +167,7 @@ def _say_decision(run: Run, decision: ReplicaDecision) -> None:
         "differs": "differs",
     }
     reasons = f" ({'; '.join(decision.reasons)})" if decision.reasons else ""
-    run.say("note", f"replica {decision.replica} {words[decision.action]}{reasons}")
+    run.say("note", f"{group_name(decision.replica)} {words[decision.action]}{reasons}")
 
 
 def all_kept(decision: Decision) -> bool:

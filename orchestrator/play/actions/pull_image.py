@@ -38,27 +38,34 @@ def perform(run: Run, arguments: PullArguments, report: Report) -> None:
     """Afterwards the plan is pinned: every node runs the same digest."""
     plan = run.planned
     starting = {decision.replica for decision in run.decided.replicas if decision.starts}
-    hosts = list(dict.fromkeys(node.host for node in plan.nodes if node.replica in starting))
-    for host in dict.fromkeys(node.host for node in plan.nodes):
-        if host not in hosts:
+    hosts_of: dict[str, list[str]] = {}
+    for spec in plan.everything:
+        if spec.replica in starting:
+            hosts_of.setdefault(spec.image, []).append(spec.host)
+    busy = {host for hosts in hosts_of.values() for host in hosts}
+    for host in dict.fromkeys(spec.host for spec in plan.everything):
+        if host not in busy:
             report(HostResult(host, "ok", "nothing to start"))
-    for image in dict.fromkeys(node.image for node in plan.nodes if node.replica in starting):
+    for image, named in hosts_of.items():
+        hosts = list(dict.fromkeys(named))
         if run.check:
             for host in hosts:
                 report(HostResult(host, "ok", f"would use {image} (pull: {arguments.policy})"))
             continue
-        _settle(run, hosts, _running_digest(run) or image, arguments.policy, report)
+        _settle(run, hosts, image, arguments.policy, report)
 
 
-def _running_digest(run: Run) -> str | None:
-    """The digest that replicas which stay run with: replicas of one deployment run the same."""
+def _running_digest(run: Run, image: str) -> str | None:
+    """The digest of `image` that what stays runs with: a deployment runs one of each image."""
+    names = {spec.name for spec in run.planned.everything if spec.image == image}
     kept = [state for decision in run.decided.of("keep") for state in decision.containers]
-    images = {state.image for state in kept}
-    image = images.pop() if len(images) == 1 else None
-    return image if image and is_digest(image) else None
+    images = {state.image for state in kept if state.name in names}
+    running = images.pop() if len(images) == 1 else None
+    return running if running and is_digest(running) else None
 
 
-def _settle(run: Run, hosts: list[str], image: str, policy: Policy, report: Report) -> None:
+def _settle(run: Run, hosts: list[str], asked: str, policy: Policy, report: Report) -> None:
+    image = _running_digest(run, asked) or asked
     pulled: set[str] = set()
 
     def fetch(connection: Connection) -> LocalImage:
@@ -91,7 +98,7 @@ def _settle(run: Run, hosts: list[str], image: str, policy: Policy, report: Repo
         if more is None:
             return
         pulled.update(elsewhere)
-    run.plan = run.planned.pinned(reference)
+    run.plan = run.planned.pinned(asked, reference)
     for host in hosts:
         status: Literal["ok", "changed"] = "changed" if host in pulled else "ok"
         report(HostResult(host, status, reference))

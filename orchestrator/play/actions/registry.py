@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from orchestrator.play.action import Action
-from orchestrator.play.actions import preflight, probe, pull_image, start, stop, wait_healthy
+from orchestrator.play.actions import (
+    kv_store,
+    preflight,
+    probe,
+    pull_image,
+    router,
+    start,
+    stop,
+    wait_healthy,
+)
 
 ACTIONS: Mapping[str, Action] = {
     action.name: action
     for action in (
         preflight.ACTION,
         pull_image.ACTION,
+        kv_store.ACTION,
         start.ACTION,
         wait_healthy.ACTION,
+        router.ACTION,
         probe.ACTION,
         stop.ACTION,
     )

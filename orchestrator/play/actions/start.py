@@ -9,6 +9,7 @@ from orchestrator.health.diagnosis import diagnose
 from orchestrator.health.observation import observe, run_script
 from orchestrator.planning.decision import ReplicaDecision
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.run import Run
@@ -25,26 +26,41 @@ class StartArguments(Arguments):
 
 
 def perform(run: Run, arguments: StartArguments, report: Report) -> None:
-    plan, decision = run.planned, run.decided
-    starting = [d for d in decision.replicas if d.starts]
-    nodes = [node for d in starting for node in plan.nodes if node.replica == d.replica]
+    """Start the replicas. What else the plan has is started by actions of its own."""
+    start_groups(run, run.planned.nodes, report, keep_failed=arguments.keep_failed)
+
+
+def start_groups(
+    run: Run, planned: Sequence[LaunchSpec], report: Report, *, keep_failed: bool = False
+) -> None:
+    """Start those groups of `planned` that do not run, and clear away what is in their place.
+
+    The first call also removes what runs and is in no group of the plan.
+    """
+    mine = {spec.replica for spec in planned}
+    starting = [d for d in run.decided.replicas if d.starts and d.replica in mine]
+    nodes = [spec for d in starting for spec in planned if spec.replica == d.replica]
+    ours = [d for d in run.decided.of("restart") if d.replica in mine]
+    clear = [*ours, *(d for d in run.decided.of("remove") if not run.started)]
     for node in nodes:
         environment_file(node.env)  # what cannot be written is refused before anything stops
     if run.check:
-        _say_what(run, nodes, report)
+        _say_what(clear, nodes, report)
         return
-    _clear(run, decision.of("restart", "remove"))
-    run.started = {decision.replica for decision in starting}
+    _clear(run, clear)
+    run.started |= {decision.replica for decision in starting}
     failed = _start(run, nodes, report)
-    for node in plan.nodes:
+    for node in planned:
         if node.replica not in run.started:
             report(HostResult(node.host, "ok", f"{node.name} runs", node.replica, node.rank))
-    if failed and not arguments.keep_failed:
+    if failed and not keep_failed:
         _stop_failed(run, failed)
 
 
-def _say_what(run: Run, nodes: Sequence[LaunchSpec], report: Report) -> None:
-    for decision in run.decided.of("restart", "remove"):
+def _say_what(
+    clear: Sequence[ReplicaDecision], nodes: Sequence[LaunchSpec], report: Report
+) -> None:
+    for decision in clear:
         for state in decision.containers:
             report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
     for node in nodes:
@@ -116,7 +132,7 @@ def start_failure(name: str, result: CommandResult) -> str:
 def _stop_failed(run: Run, failed: Sequence[LaunchSpec]) -> None:
     """One group, one fate: stop the other ranks; their containers stay for reading."""
     replicas = {node.replica for node in failed}
-    hosts = dict.fromkeys(node.host for node in run.planned.nodes if node.replica in replicas)
+    hosts = dict.fromkeys(node.host for node in run.planned.everything if node.replica in replicas)
     seen = observe(run.pool, hosts)
     states = [s for s in seen.containers(run.planned.name) if s.replica in replicas]
     errors = stop_containers(
@@ -126,8 +142,8 @@ def _stop_failed(run: Run, failed: Sequence[LaunchSpec]) -> None:
 
 
 def _stopped_text(replicas: set[int], errors: Mapping[str, OrcError | None]) -> str:
-    names = ", ".join(map(str, sorted(replicas)))
-    text = f"stopped every rank of replica {names}; the containers stay for orc logs"
+    names = ", ".join(group_name(replica) for replica in sorted(replicas))
+    text = f"stopped every rank of {names}; the containers stay for orc logs"
     trouble = [error for error in errors.values() if error is not None]
     return text + "".join(f"\n{error}" for error in trouble)
 

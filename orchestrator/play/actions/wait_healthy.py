@@ -13,7 +13,9 @@ from orchestrator.health.judge import RankKey, Verdict
 from orchestrator.health.observation import observe
 from orchestrator.health.targets import plan_targets
 from orchestrator.health.watch import Group, Patience, Watch, wait_healthy
+from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
+from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.run import Run
@@ -33,8 +35,23 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
             text = "would wait until it is healthy"
             report(HostResult(node.host, "ok", text, node.replica, node.rank))
         return
+    wait_for_groups(
+        run, plan.replicas(), plan_targets(plan), report, keep_failed=arguments.keep_failed
+    )
+
+
+def wait_for_groups(
+    run: Run,
+    specs: Sequence[tuple[LaunchSpec, ...]],
+    targets: Sequence[Target],
+    report: Report,
+    *,
+    keep_failed: bool,
+) -> None:
+    """Wait until the groups are healthy; one that this run started and that fails is stopped."""
+    plan = run.planned
     health = plan.deployment.health
-    groups = _groups(run, plan)
+    groups = _groups(run, specs, targets)
     patience = Patience(health.timeout, health.interval, health.completion)
     stops: list[threading.Thread] = []
 
@@ -51,7 +68,7 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
                 _report_healthy(group, report)
                 return
             _report_failed(run, group, verdict, report)
-            if group.replica in run.started and not arguments.keep_failed:
+            if group.replica in run.started and not keep_failed:
                 thread = threading.Thread(target=_stop, args=(run, group), daemon=True)
                 thread.start()
                 stops.append(thread)
@@ -65,23 +82,25 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
         thread.join()
 
 
-def _groups(run: Run, plan: Plan) -> list[Group]:
+def _groups(
+    run: Run, specs: Sequence[tuple[LaunchSpec, ...]], targets: Sequence[Target]
+) -> list[Group]:
     restarts = {
         (state.host, state.name): state.restart_count
         for decision in run.decided.of("keep")
         for state in decision.containers
     }
-    targets: dict[int, list[Target]] = {}
-    for target in plan_targets(plan):
-        targets.setdefault(target.replica, []).append(target)
+    of_group: dict[int, list[Target]] = {}
+    for target in targets:
+        of_group.setdefault(target.replica, []).append(target)
     groups = []
-    for nodes in plan.replicas():
+    for nodes in specs:
         replica = nodes[0].replica
         groups.append(
             Group(
                 replica=replica,
                 ranks=tuple(RankKey(node.host, node.name, node.rank) for node in nodes),
-                targets=tuple(targets.get(replica, ())),
+                targets=tuple(of_group.get(replica, ())),
                 restarts={node.name: restarts.get((node.host, node.name), 0) for node in nodes},
             )
         )
@@ -95,7 +114,8 @@ def _report_healthy(group: Group, report: Report) -> None:
             HostResult(
                 rank.host,
                 "ok",
-                f"replica {group.replica} rank {rank.rank} is healthy{': ' + urls if urls else ''}",
+                f"{group_name(group.replica)} rank {rank.rank} is healthy"
+                f"{': ' + urls if urls else ''}",
                 group.replica,
                 rank.rank,
             )
@@ -113,7 +133,7 @@ def _report_failed(run: Run, group: Group, verdict: Verdict, report: Report) -> 
     if group.replica not in run.started:
         run.say(
             "warning",
-            f"replica {group.replica} ran before this run and was left as it is",
+            f"{group_name(group.replica)} ran before this run and was left as it is",
         )
 
 
@@ -130,7 +150,9 @@ def _stop(run: Run, group: Group) -> None:
     for error in errors:
         run.say("warning", str(error))
     if not errors:
-        text = f"stopped every rank of replica {group.replica}; their containers stay for orc logs"
+        text = (
+            f"stopped every rank of {group_name(group.replica)}; their containers stay for orc logs"
+        )
         run.say("note", text, replica=group.replica)
 
 

@@ -1,0 +1,41 @@
+"""Which ports are in use, from what the hosts said: an input of the plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from orchestrator.facts.host_facts import HostFacts
+from orchestrator.runtime.containers import ContainerState
+from orchestrator.topology.ports import PortUse, port_use
+
+
+def ports_in_use(
+    name: str, facts: Mapping[str, HostFacts], containers: Iterable[ContainerState]
+) -> PortUse:
+    """Ports of others by host, and those that the deployment `name` holds already.
+
+    A port counts as another's when it is listened on, or when a container of another
+    deployment was given it, though it may not listen yet (vLLM listens only when it is ready).
+    """
+    held: dict[str, dict[str, int]] = {}
+    busy: dict[str, dict[int, str]] = {host: {} for host in facts}
+    for state in containers:
+        for use, port in _labelled_ports(state).items():
+            if state.deployment == name:
+                key = port_use(use, state.role, state.replica, state.rank)
+                held.setdefault(state.host, {})[key] = port
+            elif state.running:
+                owner = f"{state.name} of deployment {state.deployment}"
+                busy.setdefault(state.host, {})[port] = owner
+    for host, own in facts.items():
+        ours = set(held.get(host, {}).values())
+        for port, owner in own.listening:
+            if port not in ours:
+                busy[host].setdefault(port, owner or "a process that this login may not see")
+    return PortUse(busy, held)
+
+
+def _labelled_ports(state: ContainerState) -> dict[str, int]:
+    """`api=8000,master=29501` of the label orc.ports."""
+    pairs = (pair.partition("=") for pair in state.labels.get("orc.ports", "").split(","))
+    return {use: int(port) for use, _, port in pairs if port.isdecimal()}
