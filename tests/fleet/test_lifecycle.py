@@ -21,6 +21,7 @@ from tests.fleet.remove import remains
 # Other sessions' fleets may have to end first, which is no fault of the test.
 pytestmark = [pytest.mark.usefixtures("no_fleet"), pytest.mark.timeout(1800)]
 
+STRANGER = f"orc-fleet-stranger-{os.getpid()}"
 MAKE_AND_STAY = "import time; from tests.fleet import Fleet; Fleet.up(1); time.sleep(600)"
 HOW_FAR = {
     "a network": "node01",
@@ -66,15 +67,15 @@ def kill(maker: subprocess.Popen[str]) -> None:
 @pytest.fixture
 def strangers() -> Iterator[list[subprocess.Popen[bytes]]]:
     """What looks like a fleet's and is not: a namespace and processes of other names."""
-    run(["ip", "netns", "add", "orc-fleet-stranger"])
-    inside = subprocess.Popen(["nsenter", "--net=/run/netns/orc-fleet-stranger", "sleep", "600"])
+    run(["ip", "netns", "add", STRANGER])
+    inside = subprocess.Popen(["nsenter", f"--net=/run/netns/{STRANGER}", "sleep", "600"])
     registry = subprocess.Popen(["bash", "-c", "exec -a docker-registry sleep 600"])
     processes = [inside, registry]
     yield processes
     for process in processes:
         process.kill()
         process.wait()
-    run(["ip", "netns", "delete", "orc-fleet-stranger"])
+    run(["ip", "netns", "delete", STRANGER])
 
 
 def test_down_leaves_no_process_namespace_mount_or_file_and_no_stranger_harmed(
@@ -94,7 +95,7 @@ def test_down_leaves_no_process_namespace_mount_or_file_and_no_stranger_harmed(
     assert str(fleet.files.directory) not in mounts
     assert names.cgroup(fleet.id) not in mounts
     assert [process.poll() for process in strangers] == [None, None, None]
-    assert Path("/run/netns/orc-fleet-stranger").exists()
+    assert Path(f"/run/netns/{STRANGER}").exists()
 
 
 @pytest.mark.parametrize("has", HOW_FAR.values(), ids=HOW_FAR.keys())
