@@ -20,7 +20,8 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="make a fleet that stays up until `down`")
     up.add_argument("--hosts", type=int, default=2)
-    commands.add_parser("down", help="remove the fleet, and what crashed ones left")
+    down = commands.add_parser("down", help="remove the fleet, and what crashed ones left")
+    down.add_argument("fleet", nargs="?", help="only this one, by its id")
     commands.add_parser("status", help="say which fleets there are")
     env = commands.add_parser("env", help="install the packages and build the cache, no more")
     env.add_argument("--kv-transfer", action="store_true", help="with Mooncake and NIXL")
@@ -32,7 +33,7 @@ def main() -> int:
             case "up":
                 _up(arguments.hosts)
             case "down":
-                _down()
+                _down(arguments.fleet)
             case "status":
                 _status()
             case "env":
@@ -55,12 +56,15 @@ def _up(hosts: int) -> None:
     print(f"  images     {fleet.image}  {fleet.other_image}")
     print(f"  models     {', '.join(f'/models/{p.name}' for p in sorted(fleet.models.iterdir()))}")
     print(f"  tests      ORC_FLEET={fleet.id} python -m pytest -m fleet")
-    print("  the end    python -m tests.fleet down")
+    print(f"  the end    python -m tests.fleet down {fleet.id}")
 
 
-def _down() -> None:
+def _down(only: str | None) -> None:
     """A fleet whose maker still runs is its maker's to take down."""
     known, remains = records()
+    if only is not None:
+        known = [record for record in known if record.fleet == only]
+        remains = [fleet for fleet in remains if fleet == only]
     for record in known:
         if record.owner is not None and not orphaned(record):
             print(f"fleet: left alone, since {busy(record)}")

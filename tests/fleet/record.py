@@ -134,7 +134,7 @@ def reserve(subnets: int) -> tuple[Record, list[str]]:
 
 def busy(record: Record) -> str:
     if record.owner is None:
-        return f"fleet {record.fleet} is up; `python -m tests.fleet down` ends it"
+        return f"fleet {record.fleet} is up; `python -m tests.fleet down {record.fleet}` ends it"
     command = " ".join(record.owner.command)[:120]
     return f"fleet {record.fleet} belongs to process {record.owner.pid} ({command})"
 

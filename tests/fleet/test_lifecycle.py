@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,8 +18,10 @@ from tests.fleet.commands import run
 from tests.fleet.record import records
 from tests.fleet.remove import remains
 
-pytestmark = pytest.mark.usefixtures("no_fleet")
+# Other sessions' fleets may have to end first, which is no fault of the test.
+pytestmark = [pytest.mark.usefixtures("no_fleet"), pytest.mark.timeout(1800)]
 
+STRANGER = f"orc-fleet-stranger-{os.getpid()}"
 MAKE_AND_STAY = "import time; from tests.fleet import Fleet; Fleet.up(1); time.sleep(600)"
 HOW_FAR = {
     "a network": "node01",
@@ -40,7 +43,7 @@ def python(*words: str) -> subprocess.Popen[str]:
 
 def fleet_of(maker: subprocess.Popen[str], has: str) -> str:
     """Wait until the fleet that a process makes has a file; return the fleet's id."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 1200
     while time.monotonic() < deadline:
         for record in records()[0]:
             mine = record.owner is not None and record.owner.pid == maker.pid
@@ -48,7 +51,12 @@ def fleet_of(maker: subprocess.Popen[str], has: str) -> str:
                 return record.fleet
         assert maker.poll() is None, maker.communicate()[0]
         time.sleep(0.005)
-    raise AssertionError(f"no {has} after 120 s")
+    raise AssertionError(f"no {has} after 1200 s")
+
+
+def down(fleet: str) -> str:
+    """By id, since another's kept fleet is not this test's to end."""
+    return run([sys.executable, "-m", "tests.fleet", "down", fleet]).stdout
 
 
 def kill(maker: subprocess.Popen[str]) -> None:
@@ -59,21 +67,20 @@ def kill(maker: subprocess.Popen[str]) -> None:
 @pytest.fixture
 def strangers() -> Iterator[list[subprocess.Popen[bytes]]]:
     """What looks like a fleet's and is not: a namespace and processes of other names."""
-    run(["ip", "netns", "add", "orc-fleet-stranger"])
-    inside = subprocess.Popen(["nsenter", "--net=/run/netns/orc-fleet-stranger", "sleep", "600"])
+    run(["ip", "netns", "add", STRANGER])
+    inside = subprocess.Popen(["nsenter", f"--net=/run/netns/{STRANGER}", "sleep", "600"])
     registry = subprocess.Popen(["bash", "-c", "exec -a docker-registry sleep 600"])
     processes = [inside, registry]
     yield processes
     for process in processes:
         process.kill()
         process.wait()
-    run(["ip", "netns", "delete", "orc-fleet-stranger"])
+    run(["ip", "netns", "delete", STRANGER])
 
 
 def test_down_leaves_no_process_namespace_mount_or_file_and_no_stranger_harmed(
     strangers: list[subprocess.Popen[bytes]],
 ) -> None:
-    mounts = Path("/proc/self/mounts").read_text()
     fleet = Fleet.up(2)
     host = fleet.hosts[0]
     words = ["--network=host", "--volume=/usr:/usr:ro", "--entrypoint=sleep", fleet.image, "600"]
@@ -84,9 +91,11 @@ def test_down_leaves_no_process_namespace_mount_or_file_and_no_stranger_harmed(
     assert len(remains(fleet.id)) > 10
     fleet.down()
     assert remains(fleet.id) == []
-    assert Path("/proc/self/mounts").read_text() == mounts
+    mounts = Path("/proc/self/mounts").read_text()
+    assert str(fleet.files.directory) not in mounts
+    assert names.cgroup(fleet.id) not in mounts
     assert [process.poll() for process in strangers] == [None, None, None]
-    assert Path("/run/netns/orc-fleet-stranger").exists()
+    assert Path(f"/run/netns/{STRANGER}").exists()
 
 
 @pytest.mark.parametrize("has", HOW_FAR.values(), ids=HOW_FAR.keys())
@@ -108,7 +117,7 @@ def test_down_removes_a_crashed_fleet_that_lost_even_its_record() -> None:
     crashed = fleet_of(maker, "registry-data/docker")
     kill(maker)
     (names.directory(crashed) / "record.json").unlink()
-    said = run([sys.executable, "-m", "tests.fleet", "down"]).stdout
+    said = down(crashed)
     assert f"fleet: {crashed} is down" in said
     assert remains(crashed) == []
 
@@ -116,7 +125,7 @@ def test_down_removes_a_crashed_fleet_that_lost_even_its_record() -> None:
 def test_down_leaves_a_fleet_alone_whose_maker_still_runs() -> None:
     fleet = Fleet.up(1)
     try:
-        said = run([sys.executable, "-m", "tests.fleet", "down"]).stdout
+        said = down(fleet.id)
         assert f"left alone, since fleet {fleet.id} belongs to process {os.getpid()}" in said
         assert fleet.hosts[0].run(["hostname"]).stdout.strip() == "node01"
     finally:
@@ -135,18 +144,18 @@ def test_a_second_fleet_waits_until_the_first_one_is_gone() -> None:
     finally:
         kill(second)
         first.down()
-        run([sys.executable, "-m", "tests.fleet", "down"])
+    down(fleet)
     assert remains(fleet) == []
 
 
 def test_a_kept_fleet_outlives_its_maker_and_down_ends_it() -> None:
-    run([sys.executable, "-m", "tests.fleet", "up", "--hosts", "1"])
-    [record] = [record for record in records()[0] if record.owner is None]
-    fleet = Fleet.attach(record.fleet)
+    said = run([sys.executable, "-m", "tests.fleet", "up", "--hosts", "1"], timeout=None).stdout
+    [made] = re.findall(r"fleet: ([0-9a-f]{4}) is up with 1 hosts", said)
+    fleet = Fleet.attach(made)
     assert fleet.hosts[0].docker("version", "--format", "{{.Server.Os}}") == "linux"
-    assert record.fleet in run([sys.executable, "-m", "tests.fleet", "status"]).stdout
-    run([sys.executable, "-m", "tests.fleet", "down"])
-    assert remains(record.fleet) == []
+    assert made in run([sys.executable, "-m", "tests.fleet", "status"]).stdout
+    assert f"fleet: {made} is down" in down(made)
+    assert remains(made) == []
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
