@@ -14,18 +14,25 @@ _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 
 def plan_text(plan: Plan) -> str:
     """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste."""
-    layout = plan.layout
     parts = [
-        f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}\n"
-        f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
-        f"node{'s' * (layout.nodes_per_replica > 1)}, "
-        + "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items()),
+        "\n".join(summary(plan)),
         table(_COLUMNS, [_row(node) for node in plan.nodes]),
         "\n".join(f"endpoint: {end.url} ({end.model})" for end in plan.endpoints),
         *(f"note: {note}" for note in plan.notes),
         *(_node_text(node) for node in plan.nodes),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def summary(plan: Plan) -> tuple[str, str]:
+    """Two lines: what runs on what, and in which sizes."""
+    layout = plan.layout
+    sizes = "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items())
+    return (
+        f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}",
+        f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
+        f"node{'s' * (layout.nodes_per_replica > 1)}, {sizes}",
+    )
 
 
 def _sizes_text(pool: str, sizes: Sizes) -> str:

@@ -44,7 +44,8 @@ def plan(
     profile = catalog.hardware(hardware)
     hosts = hosts_of(everyone, hardware)
     recipe = catalog.resolve(deployment, hardware, nodes=deployment.nodes)
-    layout = build_layout(recipe, slots(hosts, profile, facts or {}), deployment, ports)
+    planned_on = slots(hosts, profile, facts or {})
+    layout = build_layout(recipe, planned_on, deployment, ports)
     by_name = {host.name: host for host in hosts}
     heads = {(node.replica, _pool(node)): node for node in layout.nodes if node.rank == 0}
     nodes = tuple(
@@ -69,6 +70,7 @@ def plan(
         nodes=nodes,
         endpoints=tuple(_endpoints(nodes)),
         notes=(*recipe.notes, *layout.notes, *_interface_notes(layout)),
+        hosts=tuple(planned_on),
     )
 
 

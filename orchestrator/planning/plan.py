@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.deployment import Deployment
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.topology.layout import Layout
+from orchestrator.topology.layout import Layout, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Plan:
     endpoints: tuple[Endpoint, ...]
     router: LaunchSpec | None = None
     notes: tuple[str, ...] = ()
+    hosts: tuple[Slot, ...] = ()  # all it was planned on, in inventory order, used or not
 
     def replicas(self) -> list[tuple[LaunchSpec, ...]]:
         """The nodes of each replica, which start, fail, stop and restart together."""
