@@ -157,8 +157,8 @@ def _colours(scheme: str) -> list[str]:
         f".source{{fill:{c['host']};stroke:{c['wire']}}}",
         f".wire,.dash{{stroke:{c['wire']}}}",
         f".wire-head,.dash-head{{fill:{c['wire']}}}",
-        f".chip{{fill:{c['chip']}}}",
-        f".chip-text{{fill:{c['chip-text']}}}",
+        f".chip,.mixed{{fill:{c['chip']}}}",
+        f".chip-text,.on-mixed{{fill:{c['chip-text']}}}",
     ]
     for hue, (strip, ink) in enumerate(STRIPS):
         rules.append(f".strip.hue{hue}{{fill:{strip}}}")

@@ -66,14 +66,14 @@ def _row(node: LaunchSpec) -> tuple[str, ...]:
         str(node.replica),
         str(node.rank),
         node.role,
-        _ranges(node.gpus),
+        ranges(node.gpus),
         node.address or "-",
         " ".join(f"{first}-{end - 1}" for first, end in layers) or "-",
     )
 
 
-def _ranges(numbers: Sequence[int]) -> str:
-    """0,1,2,5 as `0-2,5`."""
+def ranges(numbers: Sequence[int]) -> str:
+    """Rising numbers in few words: 0, 1, 2, 5 as `0-2,5`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

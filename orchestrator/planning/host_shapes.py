@@ -30,6 +30,7 @@ class Measure:
     cell: float
     host_width: float
     host_height: float
+    idle_height: float  # of a host of which no GPU is used, which needs no strips
     cell_height: float
     strip: float
     group_strip: float  # 0 when no tensor group has anything to say
@@ -58,10 +59,12 @@ def measure(picture: Picture) -> Measure:
     gap, pad, header = 8.0, 10.0, 31.0 if roomy else 27.0
     width = max((_row_width(row, cell, gap) for host in rows for row in host), default=0)
     row_height = strip + group_strip + cell_height + 6
+    deepest = max((len(host) for host in rows), default=1)
     return Measure(
         cell=cell,
         host_width=max(width, 250 if roomy else 180) + 2 * pad,
-        host_height=header + max((len(host) for host in rows), default=1) * row_height + 4,
+        host_height=header + deepest * row_height + 4,
+        idle_height=header + deepest * (cell_height + 8) + 2,
         cell_height=cell_height,
         strip=strip,
         group_strip=group_strip,
@@ -99,11 +102,11 @@ def host_shapes(
         left = x + m.pad
         for part in row:
             width = _part_width(part, m.cell, m.gap)
-            out += _part(part, left, top, width, m, shared, idle)
+            out += _idle(part, left, top, m) if idle else _part(part, left, top, width, m, shared)
             if part.node and part.node.port is not None:
                 chips.setdefault(part.node.name, (left, width, part.node))
             left += width + m.gap
-        top += m.strip + m.group_strip + m.cell_height + 6
+        top += m.cell_height + 8 if idle else m.strip + m.group_strip + m.cell_height + 6
     reached = []
     for left, width, node in chips.values():
         shape, middle = _chip(left, width, y, node, m)
@@ -126,13 +129,12 @@ def _header(host: HostBox, x: float, y: float, m: Measure, idle: bool) -> Iterat
 
 
 def _part(
-    part: Part, x: float, y: float, width: float, m: Measure, shared: bool, idle: bool
+    part: Part, x: float, y: float, width: float, m: Measure, shared: bool
 ) -> Iterator[Shape]:
-    hue = f"hue{part.cells[0].hue % HUES}"
-    if part.node or not idle:
-        yield Rect(x, y, width, m.strip, f"strip {hue}" if part.node else "strip free", 3)
-    labels = [""] if idle else _node_labels(part.node, shared)
-    label = fit(labels, width - 8, m.strip_size)
+    hues = {cell.hue % HUES for cell in part.cells}
+    hue = f"hue{hues.pop()}" if len(hues) == 1 else "mixed"  # stages of one container differ
+    yield Rect(x, y, width, m.strip, f"strip {hue}" if part.node else "strip free", 3)
+    label = fit(_node_labels(part.node, shared), width - 8, m.strip_size)
     text_style = f"on-{hue}" if part.node else "dim"
     middle = x + width / 2
     yield Text(middle, y + m.strip - 5.5, label, m.strip_size, f"strong {text_style}", "middle")
@@ -147,6 +149,12 @@ def _part(
             yield _cell(segment, cell, x, top + m.group_strip, m)
             x += m.cell
         x += m.gap / 2
+
+
+def _idle(part: Part, x: float, y: float, m: Measure) -> Iterator[Shape]:
+    for segment in part.segments:
+        for index, cell in enumerate(segment.cells):
+            yield _cell(segment, cell, x + index * m.cell, y, m)
 
 
 def _cell(segment: Segment, cell: Cell, x: float, y: float, m: Measure) -> Group:

@@ -100,10 +100,18 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The router, or the hosts that share a role of the KV store, in one line of text."""
+    """The hosts that share a role of the KV store, in one line of text."""
 
     role: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointMark:
+    """An endpoint, and whose it is where there are several replicas or pools; else empty."""
+
+    url: str
+    whose: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +120,8 @@ class Picture:
 
     blocks: tuple[Block, ...]
     hues: tuple[str, ...]
-    endpoints: tuple[str, ...]
-    router: Service | None
-    needs_router: bool
+    source: str  # who calls the endpoints: the router, or clients
+    endpoints: tuple[EndpointMark, ...]
     stores: tuple[Service, ...]
     stages: tuple[tuple[str, tuple[int, int]], ...]  # layers by stage, where they are known
 
@@ -134,9 +141,8 @@ def picture(plan: Plan) -> Picture:
     return Picture(
         blocks=_blocks(hosts, framed=plan.layout.nodes_per_replica > 1),
         hues=colouring.names(),
-        endpoints=tuple(end.url for end in plan.endpoints),
-        router=_router(plan),
-        needs_router=plan.layout.needs_router,
+        source=_source(plan),
+        endpoints=_endpoints(plan),
         stores=_stores(services),
         stages=_stages(plan),
     )
@@ -181,13 +187,13 @@ def totals(shown: Picture) -> str:
     cells = [cell for host in hosts for cell in host.cells]
     used = sum(cell.node is not None for cell in cells)
     busy = sum(bool(host.nodes) for host in hosts)
-    text = f"{used} of {len(cells)} GPUs on {busy} of {len(hosts)} hosts"
+    text = f"{used} of {len(cells)} GPUs on {busy} of {len(hosts)} host{'s' * (len(hosts) > 1)}"
     if not shown.stages:
         return text
     if len({layers for _, layers in shown.stages}) == 1:
         return f"{text}, layers {layers_text(shown.stages[0][1])} on each"
     return f"{text}; layers: " + ", ".join(
-        f"{name} {layers_text(layers)}" for name, layers in shown.stages
+        f"{name}: {layers_text(layers)}" for name, layers in shown.stages
     )
 
 
@@ -341,13 +347,24 @@ def _title(replica: int, of_pool: str) -> str:
     return f"replica {replica}" + (f", {of_pool}: {flow[of_pool]}" if of_pool else "")
 
 
-def _router(plan: Plan) -> Service | None:
+def _source(plan: Plan) -> str:
     router = plan.router
     if router is None:
-        return None
+        outside = plan.layout.needs_router and len(plan.endpoints) > 1
+        return "clients, by a router that this plan does not start" if outside else "clients"
     asked = plan.deployment.router
     words = [f"router on {router.host}", serves_at(router), asked.policy if asked else None]
-    return Service("router", ", ".join(word for word in words if word))
+    return ", ".join(word for word in words if word)
+
+
+def _endpoints(plan: Plan) -> tuple[EndpointMark, ...]:
+    of = {(node.host, serves_at(node)): pool(node) for node in plan.nodes}
+    marks = []
+    for end in plan.endpoints:
+        replica = f"replica {end.replica}" if plan.layout.replicas > 1 else ""
+        whose = ", ".join(word for word in (replica, of.get((end.host, end.url), "")) if word)
+        marks.append(EndpointMark(end.url, f"({whose})" if whose else ""))
+    return tuple(marks)
 
 
 def _stores(services: Sequence[LaunchSpec]) -> tuple[Service, ...]:

@@ -72,7 +72,7 @@ def place(picture: Picture, title: str, lines: Sequence[str]) -> Drawing:
         shapes += sources
         y = bottom + 4
     start = y - 4
-    frames, hosts, reached, y = _bands_shapes(bands, y, m)
+    frames, hosts, reached, y = _bands_shapes(picture, bands, y, m)
     shapes += [*frames, *_wires(picture, reached, start, right), *hosts]
     legend, y = _legend(picture, y + 18, room)
     shapes += legend
@@ -134,28 +134,30 @@ class _Reached:
 
 
 def _bands_shapes(
-    bands: _Bands, y: float, m: Measure
+    shown: Picture, bands: _Bands, y: float, m: Measure
 ) -> tuple[list[Shape], list[Shape], list[_Reached], float]:
     frames: list[Shape] = []
     boxes: list[Shape] = []
     reached: list[_Reached] = []
+    several = len({node.replica for host in shown.hosts for node in host.nodes}) > 1
     for band in bands:
         framed = any(placed.block.kind != "single" for placed in band)
         tops = _row_tops(band, y + (_FRAME_TITLE if framed else 0), m)
-        bottom = tops[-1] + m.host_height + (_FRAME if framed else 0)
+        last_height = max(_height(placed.block, m) for placed in band)
+        bottom = tops[-1] + last_height + (_FRAME if framed else 0)
         x = _MARGIN + _GUTTER
         for placed in band:
             width = _block_width(placed, m)
             inner = x
             if placed.block.kind != "single":
-                last = tops[placed.rows - 1] + m.host_height + _FRAME
+                last = tops[placed.rows - 1] + _height(placed.block, m) + _FRAME
                 frames += _frame(placed.block, x, y, width, last - y)
                 inner += _FRAME
             for index, host in enumerate(placed.block.hosts):
                 row, column = divmod(index, placed.columns)
                 left, top = inner + column * (m.host_width + _GAP), tops[row]
                 shapes, chips = host_shapes(
-                    host, left, top, m, shared=placed.block.kind == "single"
+                    host, left, top, m, shared=placed.block.kind == "single" and several
                 )
                 boxes += shapes
                 reached += [_Reached(at, top, left + m.host_width) for at, _ in chips]
@@ -176,8 +178,12 @@ def _row_tops(band: Sequence[_Placed], y: float, m: Measure) -> list[float]:
         )
         y += _LANE if served else _GAP if row else 8
         tops.append(y)
-        y += m.host_height
+        y += max(_height(placed.block, m) for placed in band)
     return tops
+
+
+def _height(block: Block, m: Measure) -> float:
+    return m.idle_height if block.kind == "unused" else m.host_height
 
 
 def _frame(block: Block, x: float, y: float, width: float, height: float) -> list[Shape]:
@@ -192,13 +198,8 @@ def _frame(block: Block, x: float, y: float, width: float, height: float) -> lis
 def _sources(picture: Picture, y: float, right: float) -> tuple[list[Shape], float]:
     """Where the lines begin: router or clients on the left, the KV store on the right."""
     store = [service.text for service in picture.stores]
-    if picture.router:
-        lines = [picture.router.text]
-    elif picture.needs_router:
-        lines = ["clients, by a router that this plan does not start"]
-    else:
-        lines = ["clients"]
-    lines[0] += f" → {len(picture.endpoints)} endpoint{'s' * (len(picture.endpoints) > 1)}"
+    count = len(picture.endpoints)
+    lines = [f"{picture.source} → {count} endpoint{'s' * (count > 1)}"]
     room = (right - _MARGIN + _GUTTER) / (2 if store else 1) - 8
     height = 10 + 17 * max(len(lines), len(store))
     shapes = [*_source_box(lines, _MARGIN, y, room, height, "source", "start")]
