@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,7 @@ from orchestrator.cli.options import (
     VerboseOption,
 )
 from orchestrator.cli.session import Reach, read_inventory, session
+from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.facts.host_facts import HostFacts
@@ -48,6 +50,13 @@ def plan(
             "--gather-facts", help="Ask the hosts for what the inventory leaves open, as up does."
         ),
     ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Write the plan as a picture; - is stdout."),
+    ] = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Draw hosts and GPUs, in place of table and commands.")
+    ] = False,
     vault_password_file: VaultOption = None,
     forks: ForksOption = 32,
     accept_new_host_keys: AcceptHostKeysOption = False,
@@ -58,10 +67,16 @@ def plan(
 
     Touches no host, unless facts are asked for.
     """
+    from orchestrator.cli.plan_picture import drawing_for, write_svg
     from orchestrator.cli.plan_text import plan_text
     from orchestrator.planning.build import plan as make_plan
     from orchestrator.recipes.catalog import Catalog
 
+    if as_json + draw + (svg == Path("-")) > 1:
+        raise UsageError(
+            "stdout can hold one of --json, --draw and --svg -",
+            hint="give --svg a file, or leave one out",
+        )
     flags = selection.selection_flags(
         recipe=recipe,
         name=name,
@@ -78,8 +93,14 @@ def plan(
     reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
     hosts, facts = _facts(reach) if gather_facts else (read_inventory(reach), {})
     result = make_plan(hosts, Catalog.load(recipes), wanted, facts)
+    if svg is not None:
+        write_svg(result, svg)
+    if svg == Path("-"):
+        return
     if as_json:
         sys.stdout.write(json.dumps(result.to_dict(), indent=2) + "\n")
+    elif draw:
+        sys.stdout.write(drawing_for(result, sys.stdout) + "\n")
     else:
         sys.stdout.write(plan_text(result) + "\n")
 

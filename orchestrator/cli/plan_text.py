@@ -15,12 +15,8 @@ _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 
 def plan_text(plan: Plan) -> str:
     """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste."""
-    layout = plan.layout
     parts = [
-        f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}\n"
-        f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
-        f"node{'s' * (layout.nodes_per_replica > 1)}, "
-        + "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items()),
+        "\n".join(summary(plan)),
         table(_COLUMNS, [_row(spec) for spec in plan.everything]),
         "\n".join(_endpoint_lines(plan)),
         *(f"note: {note}" for note in plan.notes),
@@ -34,6 +30,17 @@ def _endpoint_lines(plan: Plan) -> list[str]:
     if plan.router:
         lines.append(f"router: {url(plan.router.address, plan.router.port)}")
     return lines
+
+
+def summary(plan: Plan) -> tuple[str, str]:
+    """Two lines: what runs on what, and in which sizes."""
+    layout = plan.layout
+    sizes = "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items())
+    return (
+        f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}",
+        f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
+        f"node{'s' * (layout.nodes_per_replica > 1)}, {sizes}",
+    )
 
 
 def _sizes_text(pool: str, sizes: Sizes) -> str:
@@ -67,14 +74,14 @@ def _row(node: LaunchSpec) -> tuple[str, ...]:
         str(node.replica) if node.replica >= 0 else "-",
         str(node.rank) if node.replica >= 0 else "-",
         node.role,
-        _ranges(node.gpus) or "-",
+        ranges(node.gpus) or "-",
         node.address or "-",
         " ".join(f"{first}-{end - 1}" for first, end in layers) or "-",
     )
 
 
-def _ranges(numbers: Sequence[int]) -> str:
-    """0,1,2,5 as `0-2,5`."""
+def ranges(numbers: Sequence[int]) -> str:
+    """Rising numbers in few words: 0, 1, 2, 5 as `0-2,5`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

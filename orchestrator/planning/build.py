@@ -81,6 +81,7 @@ def plan(
         router=router,
         services=store.services if store else (),
         notes=(*recipe.notes, *layout.notes, *_notes(layout, router, deployment)),
+        hosts=tuple(places),
     )
 
 

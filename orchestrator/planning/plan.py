@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.deployment import Deployment
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.topology.layout import Layout
+from orchestrator.topology.layout import Layout, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Plan:
     router: LaunchSpec | None = None
     services: tuple[LaunchSpec, ...] = ()  # of the KV store; they start before the engines
     notes: tuple[str, ...] = ()
+    hosts: tuple[Slot, ...] = ()  # all it was planned on, in inventory order, used or not
 
     @property
     def everything(self) -> tuple[LaunchSpec, ...]:

@@ -34,11 +34,10 @@ def endpoint(behaviour: Behaviour) -> Iterator[str]:
     """Serve `behaviour`; gives the URL."""
 
     class QuietServer(ThreadingHTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up early is part of the tests, and nobody's standard error."""
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that hangs up early is part of the tests, and nobody's standard error."""
 
-
-class Handler(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
