@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from orchestrator.checks.preflight import Subject, host_checks, preflight
 from orchestrator.checks.result import CheckResult
-from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, UnreachableError
+from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, PlanError, UnreachableError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.facts.parse import is_complete, parse_facts
 from orchestrator.facts.probe_script import PROBE_SCRIPT
@@ -39,6 +39,7 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     run.name = run.plan.name
     for note in run.plan.notes:
         run.say("note", note)
+    _say_what_is_not_started(run, run.plan)
     hosts = list(dict.fromkeys(node.host for node in run.plan.nodes))
     _refuse_unreachable(run, hosts, report)
     run.observation = look(run, run.plan)
@@ -61,6 +62,18 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     _report_checks(run, preflight(subject), hosts, report)
     for decision in run.decision.replicas:
         _say_decision(run, decision)
+
+
+def _say_what_is_not_started(run: Run, plan: Plan) -> None:
+    """Raises PlanError for what the engines would wait for in vain."""
+    if plan.services:
+        names = ", ".join(service.name for service in plan.services)
+        raise PlanError(
+            f"the engines need {names}, which orc up does not start yet",
+            hint="leave out kv_offload, or choose a strategy without a KV store",
+        )
+    if plan.router is not None:
+        run.say("warning", f"{plan.router.name} is planned, and orc up does not start it yet")
 
 
 def gather_facts(
