@@ -275,6 +275,15 @@ def test_an_image_that_does_not_exist_starts_nothing(fleet: Fleet, orc: Orc, pol
     assert container_ids(fleet) == {}
 
 
+def bare(fleet: Fleet, orc: Orc) -> str:
+    """The inventory without volumes: the fleet's image holds nothing of its own."""
+    lines = fleet.inventory.read_text().splitlines()
+    path = orc.directory / "bare.yml"
+    text = "\n".join(line for line in lines if not line.strip().startswith("- /"))
+    path.write_text(text.replace("orc_volumes:", "orc_volumes: []"))
+    return str(path)
+
+
 def test_the_same_tag_with_another_digest_on_one_host_is_one_digest_everywhere(
     fleet: Fleet, orc: Orc, image: tuple[str, str]
 ) -> None:
@@ -287,6 +296,11 @@ def test_the_same_tag_with_another_digest_on_one_host_is_one_digest_everywhere(
     assert "is not the same digest on every host" in never.text
     assert never.text.count("@sha256:") >= 2
     assert container_ids(fleet) == {}
+    # Nothing but the pull is wanted, so the containers are given nothing to run.
+    missing = orc("up", *SINGLE, *image, "--pull", "missing", ORC_INVENTORY=bare(fleet, orc))
+    assert "differs; pulling" in missing.text
+    images = {c.image for h in fleet.hosts for c in fleet.containers(h)}
+    assert len(images) == 1 and "@sha256:" in images.pop()
     host.docker("pull", "--quiet", fleet.image)
 
 
@@ -305,15 +319,7 @@ def test_check_says_that_the_hosts_are_fine_and_starts_nothing(
 def test_a_program_that_the_image_lacks_fails_at_once_with_the_cause(
     fleet: Fleet, orc: Orc
 ) -> None:
-    """The image of the fleet holds nothing without its volumes."""
-    text = fleet.inventory.read_text()
-    bare = orc.directory / "bare.yml"
-    bare.write_text(
-        "\n".join(line for line in text.splitlines() if not line.strip().startswith("- /")).replace(
-            "orc_volumes:", "orc_volumes: []"
-        )
-    )
-    up = orc("up", *SINGLE, "--image", fleet.image, ORC_INVENTORY=str(bare))
+    up = orc("up", *SINGLE, "--image", fleet.image, ORC_INVENTORY=bare(fleet, orc))
     assert up.status == 2
     assert "the image has no such program" in up.text
     states = {c.name: c.state for h in fleet.hosts for c in fleet.containers(h)}
