@@ -42,7 +42,7 @@ def plan_drawing(plan: Plan, width: int, *, colour: bool = False, ascii_only: bo
     collapse = len(shown.hosts) > _FEW
     column = _column_width(shown)
     lines: list[Line] = []
-    for text in (*summary(plan), totals(shown)):
+    for text in (*summary(plan), totals(shown), *_layers(shown)):
         lines += wrapped(text, width)
     lines += [[], *_reached(shown, width)]
     for first, others in _replicas(shown.blocks, collapse):
@@ -62,6 +62,12 @@ def plan_drawing(plan: Plan, width: int, *, colour: bool = False, ascii_only: bo
     for note in plan.notes:
         lines += [[], *wrapped(f"note: {note}", width)]
     return rendered(lines, colour=colour, ascii_only=ascii_only)
+
+
+def _layers(shown: Picture) -> Iterator[str]:
+    if len({layers for _, layers in shown.stages}) > 1:
+        stages = (f"{name}: {layers_text(layers)}" for name, layers in shown.stages)
+        yield f"layers: {', '.join(stages)}"
 
 
 def _reached(shown: Picture, width: int) -> Iterator[Line]:
@@ -178,10 +184,12 @@ def _host_box(host: HostBox, block: Block, column: int, width: int) -> list[Line
         lines += _gpus(host.cells[at : at + per_row], block, column)
     columns = min(len(host.cells), per_row)
     inner = min(max(5 + columns * column, _NARROWEST), room)
-    title = f"{host.name} {host.address or ''}".rstrip()
-    with_services = f"{title} ─ {' + '.join(host.services)}"
-    if host.services and len(with_services) <= inner - 2:
-        title = with_services
+    titles = [host.name]
+    if host.address:
+        titles.append(f"{titles[-1]} {host.address}")
+    if host.services:
+        titles.append(f"{titles[-1]} ─ {' + '.join(host.services)}")
+    title = next((text for text in reversed(titles) if len(text) <= inner - 2), host.name)
     return box(title, lines, inner)
 
 

@@ -22,10 +22,12 @@ STRIPS = (
     ("#d55e00", "#101418"),
     ("#f0e442", "#101418"),
 )
+MIXED = "#4f5b68"  # a strip over cells of several colours
 INK = {"light": "#15191e", "dark": "#f4f6f8"}
 _PAPER = {"light": "#ffffff", "dark": "#12161b"}
-_SHARES = {"light": (0.20, 0.40), "dark": (0.34, 0.52)}  # of the colour in a cell, by tone
-_LIGHT = {
+_SHARES = {"light": (0.20, 0.40), "dark": (0.28, 0.42)}  # of the colour in a cell, by tone
+# The rest of the page, by day and by night.
+LIGHT = {
     "page": "#ffffff",
     "ink": INK["light"],
     "dim": "#565f6a",
@@ -38,7 +40,7 @@ _LIGHT = {
     "chip": "#15191e",
     "chip-text": "#ffffff",
 }
-_DARK = {
+DARK = {
     "page": "#12161b",
     "ink": INK["dark"],
     "dim": "#a4afbb",
@@ -145,7 +147,7 @@ def _style_sheet() -> str:
 
 
 def _colours(scheme: str) -> list[str]:
-    c = _LIGHT if scheme == "light" else _DARK
+    c = LIGHT if scheme == "light" else DARK
     rules = [
         f".page{{fill:{c['page']}}}",
         f".title,.name,.frame-title,.plain,.group{{fill:{c['ink']}}}",
@@ -157,8 +159,10 @@ def _colours(scheme: str) -> list[str]:
         f".source{{fill:{c['host']};stroke:{c['wire']}}}",
         f".wire,.dash{{stroke:{c['wire']}}}",
         f".wire-head,.dash-head{{fill:{c['wire']}}}",
-        f".chip,.mixed{{fill:{c['chip']}}}",
-        f".chip-text,.on-mixed{{fill:{c['chip-text']}}}",
+        f".chip{{fill:{c['chip']}}}",
+        f".mixed{{fill:{MIXED}}}",
+        f".on-mixed{{fill:{STRIPS[0][1]}}}",
+        f".chip-text{{fill:{c['chip-text']}}}",
     ]
     for hue, (strip, ink) in enumerate(STRIPS):
         rules.append(f".strip.hue{hue}{{fill:{strip}}}")

@@ -56,7 +56,7 @@ def measure(picture: Picture) -> Measure:
     cell_height = (20 if roomy else 16) + lines * (rank_size + 3.5) + 4
     strip = strip_size + 8
     group_strip = strip_size + 7 if grouped else 0.0
-    gap, pad, header = 8.0, 10.0, 31.0 if roomy else 27.0
+    gap, pad, header = 8.0, 10.0, 32.0 if roomy else 29.0
     width = max((_row_width(row, cell, gap) for host in rows for row in host), default=0)
     row_height = strip + group_strip + cell_height + 6
     deepest = max((len(host) for host in rows), default=1)
@@ -94,7 +94,8 @@ def host_shapes(
     `shared`: strips say the replica, as the host's surroundings do not.
     """
     idle = not host.nodes
-    out: list[Shape] = [Rect(x, y, m.host_width, m.host_height, "host idle" if idle else "host", 8)]
+    height = m.idle_height if idle else m.host_height
+    out: list[Shape] = [Rect(x, y, m.host_width, height, "host idle" if idle else "host", 8)]
     out += _header(host, x + m.pad, y, m, idle)
     chips: dict[str, tuple[float, float, LaunchSpec]] = {}
     top = y + m.header

@@ -182,19 +182,15 @@ def _stages(plan: Plan) -> tuple[tuple[str, tuple[int, int]], ...]:
 
 
 def totals(shown: Picture) -> str:
-    """How many of the GPUs and hosts are used, and which layers a pipeline stage holds."""
+    """How many of the GPUs and hosts are used, and the layers when all hold the same."""
     hosts = shown.hosts
     cells = [cell for host in hosts for cell in host.cells]
     used = sum(cell.node is not None for cell in cells)
     busy = sum(bool(host.nodes) for host in hosts)
     text = f"{used} of {len(cells)} GPUs on {busy} of {len(hosts)} host{'s' * (len(hosts) > 1)}"
-    if not shown.stages:
-        return text
     if len({layers for _, layers in shown.stages}) == 1:
-        return f"{text}, layers {layers_text(shown.stages[0][1])} on each"
-    return f"{text}; layers: " + ", ".join(
-        f"{name}: {layers_text(layers)}" for name, layers in shown.stages
-    )
+        text += f", layers {layers_text(shown.stages[0][1])} on each"
+    return text
 
 
 class _Colouring:

@@ -57,7 +57,8 @@ def place(picture: Picture, title: str, lines: Sequence[str]) -> Drawing:
     width = max(_width(bands, m), 560.0)
     right = _MARGIN + _GUTTER + width
     shapes: list[Shape] = []
-    y = _MARGIN + 18
+    sources: list[Shape] = []
+    y = start = _MARGIN + 18
     room = width + 2 * _GUTTER
     for index, piece in enumerate(_wrapped(title, room, 20)):
         y += 26 if index else 0
@@ -68,12 +69,11 @@ def place(picture: Picture, title: str, lines: Sequence[str]) -> Drawing:
             shapes.append(Text(_MARGIN, y, piece, 13, "dim"))
     y += 16
     if lanes:
-        sources, bottom = _sources(picture, y, right)
-        shapes += sources
-        y = bottom + 4
-    start = y - 4
+        start = y
+        sources, y = _sources(picture, y, right)
+        y += 14
     frames, hosts, reached, y = _bands_shapes(picture, bands, y, m)
-    shapes += [*frames, *_wires(picture, reached, start, right), *hosts]
+    shapes += [*frames, *_wires(picture, reached, start, right), *sources, *hosts]
     legend, y = _legend(picture, y + 18, room)
     shapes += legend
     page = right + _GUTTER + _MARGIN
@@ -88,7 +88,8 @@ def _best_bands(blocks: Sequence[Block], m: Measure) -> _Bands:
     """The number of columns that comes nearest to a screen's form."""
     count = sum(len(block.hosts) for block in blocks)
     most = max(4, math.isqrt(count))
-    cap = next((c for c in range(most, 1, -1) if c * (m.host_width + _GAP) <= 1900), 1)
+    widest = 1900 if count <= 64 else 3800  # what a screen shows at full or at half size
+    cap = next((c for c in range(most, 1, -1) if c * (m.host_width + _GAP) <= widest), 1)
     tried = [_bands(blocks, columns) for columns in range(1, min(cap, max(count, 1)) + 1)]
 
     def off(bands: _Bands) -> float:
@@ -201,20 +202,17 @@ def _sources(picture: Picture, y: float, right: float) -> tuple[list[Shape], flo
     count = len(picture.endpoints)
     lines = [f"{picture.source} → {count} endpoint{'s' * (count > 1)}"]
     room = (right - _MARGIN + _GUTTER) / (2 if store else 1) - 8
-    height = 10 + 17 * max(len(lines), len(store))
-    shapes = [*_source_box(lines, _MARGIN, y, room, height, "source", "start")]
+    shapes = _source_box(lines, _MARGIN, y, room, "start")
     if store:
-        shapes += _source_box(store, right + _GUTTER, y, room, height, "source store", "end")
-    return shapes, y + height
+        shapes += _source_box(store, right + _GUTTER, y, room, "end")
+    return shapes, y + 10 + 17 * max(len(lines), len(store))
 
 
-def _source_box(
-    lines: Sequence[str], x: float, y: float, room: float, height: float, style: str, anchor: str
-) -> list[Shape]:
+def _source_box(lines: Sequence[str], x: float, y: float, room: float, anchor: str) -> list[Shape]:
     texts = [fit([line], room - 24, 12.5) for line in lines]
     width = max(text_width(text, 12.5) for text in texts) + 24
     left = x if anchor == "start" else x - width
-    shapes: list[Shape] = [Rect(left, y, width, height, style, 7)]
+    shapes: list[Shape] = [Rect(left, y, width, 10 + 17 * len(texts), "source", 7)]
     for index, text in enumerate(texts):
         shapes.append(Text(left + 12, y + 18 + 17 * index, text, 12.5, "strong plain"))
     return shapes
