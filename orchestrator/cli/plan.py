@@ -52,7 +52,7 @@ def plan(
     forks: ForksOption = 32,
     accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
+    verbose: VerboseOption = 0,
 ) -> None:
     """Show what `orc up` would run, on which GPU of which host.
 
@@ -81,7 +81,7 @@ def plan(
     if as_json:
         sys.stdout.write(json.dumps(result.to_dict(), indent=2) + "\n")
     else:
-        sys.stdout.write(plan_text(result) + "\n")
+        sys.stdout.write(plan_text(result, verbose) + "\n")
 
 
 def _facts(reach: Reach) -> tuple[Inventory, dict[str, HostFacts]]:

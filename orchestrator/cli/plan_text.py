@@ -7,13 +7,17 @@ from collections.abc import Sequence
 
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
+from orchestrator.topology.memory import memory_lines
 from orchestrator.topology.layout import Sizes
 
 _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 
 
-def plan_text(plan: Plan) -> str:
-    """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste."""
+def plan_text(plan: Plan, verbose: int = 0) -> str:
+    """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste.
+
+    `verbose` adds the memory estimate of a GPU of each stage.
+    """
     layout = plan.layout
     parts = [
         f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}\n"
@@ -22,6 +26,7 @@ def plan_text(plan: Plan) -> str:
         + "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items()),
         table(_COLUMNS, [_row(node) for node in plan.nodes]),
         "\n".join(f"endpoint: {end.url} ({end.model})" for end in plan.endpoints),
+        "\n".join(memory_lines(layout)) if verbose else "",
         *(f"note: {note}" for note in plan.notes),
         *(_node_text(node) for node in plan.nodes),
     ]

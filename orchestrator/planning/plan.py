@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.deployment import Deployment
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.topology.layout import Layout
+from orchestrator.topology.layout import GpuMemory, Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class Plan:
             "replicas": self.layout.replicas,
             "nodes_per_replica": self.layout.nodes_per_replica,
             "parallel": _parallel(self.layout),
+            "memory": [_memory(one) for one in self.layout.memory],
             "nodes": [node.to_dict() for node in self.nodes],
             "endpoints": [endpoint.to_dict() for endpoint in self.endpoints],
             "router": self.router.to_dict() if self.router else None,
@@ -73,6 +74,16 @@ class Plan:
             "unused": list(self.layout.unused),
             "notes": list(self.notes),
         }
+
+
+def _memory(one: GpuMemory) -> dict[str, Any]:
+    """The estimate for a GPU of one stage, in GiB."""
+    rounded = {
+        name: round(value, 1) if isinstance(value, float) else value
+        for name, value in asdict(one).items()
+    }
+    left = None if one.left is None else round(one.left, 1)
+    return {**rounded, "hosts": list(one.hosts), "left": left}
 
 
 def _parallel(layout: Layout) -> dict[str, Any]:
