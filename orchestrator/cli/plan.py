@@ -22,8 +22,10 @@ from orchestrator.cli.options import (
 from orchestrator.cli.session import Reach, read_inventory, session
 
 if TYPE_CHECKING:
+    from orchestrator.deployment import Deployment
     from orchestrator.facts.host_facts import HostFacts
     from orchestrator.inventory.load import Inventory
+    from orchestrator.recipes.catalog import Catalog
 
 
 def plan(
@@ -47,6 +49,10 @@ def plan(
         typer.Option(
             "--gather-facts", help="Ask the hosts for what the inventory leaves open, as up does."
         ),
+    ] = False,
+    suggest: Annotated[
+        bool,
+        typer.Option("--suggest", help="List the recipe's strategies that fit these hosts."),
     ] = False,
     vault_password_file: VaultOption = None,
     forks: ForksOption = 32,
@@ -77,11 +83,28 @@ def plan(
     wanted = selection.read_deployment(deployment, flags, assignments)
     reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
     hosts, facts = _facts(reach) if gather_facts else (read_inventory(reach), {})
+    if suggest:
+        sys.stdout.write(_suggestions(hosts, Catalog.load(recipes), wanted, facts, as_json))
+        return
     result = make_plan(hosts, Catalog.load(recipes), wanted, facts)
     if as_json:
         sys.stdout.write(json.dumps(result.to_dict(), indent=2) + "\n")
     else:
         sys.stdout.write(plan_text(result, verbose) + "\n")
+
+
+def _suggestions(
+    hosts: Inventory,
+    catalog: Catalog,
+    wanted: Deployment,
+    facts: dict[str, HostFacts],
+    as_json: bool,
+) -> str:
+    from orchestrator.cli.suggest import suggestions_json, suggestions_text
+    from orchestrator.planning.suggest import suggest
+
+    shown = suggestions_json if as_json else suggestions_text
+    return shown(wanted.recipe, suggest(hosts, catalog, wanted, facts))
 
 
 def _facts(reach: Reach) -> tuple[Inventory, dict[str, HostFacts]]:

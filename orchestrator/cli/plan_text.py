@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
-from orchestrator.topology.memory import memory_lines
 from orchestrator.topology.layout import Sizes
+from orchestrator.topology.memory import memory_lines
 
 _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 

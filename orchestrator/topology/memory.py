@@ -6,7 +6,7 @@ certainly does not fit is refused; what probably does not is a note.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
@@ -150,8 +150,16 @@ def memory_lines(layout: Layout) -> list[str]:
     for one in layout.memory:
         alike = [other for other in layout.memory if other.pool == one.pool]
         left = "" if one.left is None else f", {one.left:.1f} left"
+        if one.left is not None and one.left < 0:
+            left = f", short by {-one.left:.1f}"
         lines.append(f"memory of a GPU: {_place(one, alike)}{sum_text(one)}{left}")
     return lines
+
+
+def tightest(found: Iterable[GpuMemory]) -> GpuMemory | None:
+    """The estimate with the least left; None where nothing is known."""
+    known = [one for one in found if one.left is not None]
+    return min(known, key=lambda one: one.left or 0.0, default=None)
 
 
 def sum_text(one: GpuMemory) -> str:
