@@ -39,7 +39,7 @@ class Suggestion:
     gpus: int = 0  # of one replica
     headroom: float | None = None
     endpoints: int = 0
-    router: bool = False  # whether they stand behind a router
+    router: bool = False  # whether they only make sense behind one
     parallel: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -168,7 +168,7 @@ def _suggestion(name: str, recommended: bool, layout: Layout) -> Suggestion:
         gpus=sum(one.world for one in sizes.values()),
         headroom=_headroom(layout),
         endpoints=sum(node.serves for node in layout.nodes),
-        router=layout.needs_router or layout.replicas > 1,
+        router=layout.needs_router,
         parallel={
             pool: {"tensor": one.tensor, "pipeline": one.pipeline, "data": one.data}
             for pool, one in sizes.items()

@@ -51,19 +51,20 @@ def nearest(
     if name not in STRATEGIES and name != PREFILL_DECODE:
         return []
     found: list[str] = []
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, int]] = set()
     budget = _GPUS_TRIED
     for candidate in _candidates(recipe, slots, deployment):
         budget -= candidate.gpus
         if budget < 0 or len(found) == _SHOWN:
             break
-        if (candidate.nodes, candidate.gpus) in seen:
+        split = candidate.tensor if candidate.pipeline is None else 0
+        if (candidate.nodes, candidate.gpus, split) in seen:
             continue
         try:
             layout = attempt(recipe, slots, _asked(deployment, candidate, name))
         except PlanError:
             continue
-        seen.add((candidate.nodes, candidate.gpus))
+        seen.add((candidate.nodes, candidate.gpus, split))
         text = _in_words(layout)
         if text not in found:
             found.append(text)

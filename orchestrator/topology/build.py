@@ -9,7 +9,7 @@ from typing import Literal
 from orchestrator.deployment import Deployment
 from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
 from orchestrator.recipes.taxonomy import KvStoreFile
-from orchestrator.topology.alternatives import with_alternatives
+from orchestrator.topology.alternatives import sizes_in_words, with_alternatives
 from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
 from orchestrator.topology.fit import MemoryFit
 from orchestrator.topology.group import Group, Member
@@ -59,17 +59,22 @@ def _layout(
     ports = ports or PortAllotment()
     nodes: list[Node] = []
     sizes: dict[str, Sizes] = {}
+    others: dict[str, dict[int, None]] = {}  # replicas of other sizes than the first
     fit, needs_router = MemoryFit(recipe, deployment), shape.needs_router
     for index, replica in enumerate(chosen):
         for engine, members in _share(shape, replica):
             group = _group(engine, members, index, recipe, deployment, ports)
-            sizes[engine.role or ""] = group.sizes
+            if sizes.setdefault(engine.role or "", group.sizes) != group.sizes:
+                others.setdefault(sizes_in_words(group.sizes), {})[index] = None
             needs_router |= sum(member.serves for member in group.members) > 1
             partition = fit.partition(engine.role or "", engine.parts, group, index)
             nodes += _nodes(engine, group, index, partition, recipe.shape, ports)
     # Only behind a router does a prompt find the instance that has its beginning.
     needs_router |= recipe.kv_store is not None and len(chosen) > 1
     notes = [*shape.notes, *fit.notes()]
+    for text, indices in others.items():
+        shown = ", ".join(map(str, list(indices)[:8])) + (", ..." if len(indices) > 8 else "")
+        notes.append(f"the hosts differ: {text} in replica {shown}")
     if unused:
         notes.append(f"hosts left over: {', '.join(unused)}")
     if recipe.shape.layers is None and any(size.pipeline > 1 for size in sizes.values()):

@@ -110,7 +110,8 @@ class Layout:
     """Every node of every replica, in inventory order."""
 
     nodes: tuple[Node, ...]
-    sizes: Mapping[str, Sizes]  # by pool (prefill, decode); of one engine under ""
+    # Of the first replica, by pool (prefill, decode); of one engine under "".
+    sizes: Mapping[str, Sizes]
     nodes_per_replica: int
     replicas: int
     needs_router: bool = False  # several endpoints that only work behind a router
