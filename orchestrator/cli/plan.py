@@ -24,8 +24,10 @@ from orchestrator.cli.session import Reach, read_inventory, session
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
+    from orchestrator.deployment import Deployment
     from orchestrator.facts.host_facts import HostFacts
     from orchestrator.inventory.load import Inventory
+    from orchestrator.recipes.catalog import Catalog
 
 
 def plan(
@@ -57,11 +59,15 @@ def plan(
     draw: Annotated[
         bool, typer.Option("--draw", help="Draw hosts and GPUs, in place of table and commands.")
     ] = False,
+    suggest: Annotated[
+        bool,
+        typer.Option("--suggest", help="List the recipe's strategies that fit these hosts."),
+    ] = False,
     vault_password_file: VaultOption = None,
     forks: ForksOption = 32,
     accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
+    verbose: VerboseOption = 0,
 ) -> None:
     """Show what `orc up` would run, on which GPU of which host.
 
@@ -92,6 +98,9 @@ def plan(
     wanted = selection.read_deployment(deployment, flags, assignments)
     reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
     hosts, facts = _facts(reach) if gather_facts else (read_inventory(reach), {})
+    if suggest:
+        sys.stdout.write(_suggestions(hosts, Catalog.load(recipes), wanted, facts, as_json))
+        return
     result = make_plan(hosts, Catalog.load(recipes), wanted, facts)
     if svg is not None:
         write_svg(result, svg)
@@ -102,7 +111,21 @@ def plan(
     elif draw:
         sys.stdout.write(drawing_for(result, sys.stdout) + "\n")
     else:
-        sys.stdout.write(plan_text(result) + "\n")
+        sys.stdout.write(plan_text(result, verbose) + "\n")
+
+
+def _suggestions(
+    hosts: Inventory,
+    catalog: Catalog,
+    wanted: Deployment,
+    facts: dict[str, HostFacts],
+    as_json: bool,
+) -> str:
+    from orchestrator.cli.suggest import suggestions_json, suggestions_text
+    from orchestrator.planning.suggest import suggest
+
+    shown = suggestions_json if as_json else suggestions_text
+    return shown(wanted.recipe, suggest(hosts, catalog, wanted, facts))
 
 
 def _facts(reach: Reach) -> tuple[Inventory, dict[str, HostFacts]]:

@@ -9,16 +9,21 @@ from orchestrator.planning.address import url
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
 from orchestrator.topology.layout import Sizes
+from orchestrator.topology.memory import memory_lines
 
 _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 
 
-def plan_text(plan: Plan) -> str:
-    """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste."""
+def plan_text(plan: Plan, verbose: int = 0) -> str:
+    """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste.
+
+    `verbose` adds the memory estimate of a GPU of each stage.
+    """
     parts = [
         "\n".join(summary(plan)),
         table(_COLUMNS, [_row(spec) for spec in plan.everything]),
         "\n".join(_endpoint_lines(plan)),
+        "\n".join(memory_lines(plan.layout)) if verbose else "",
         *(f"note: {note}" for note in plan.notes),
         *(_node_text(spec) for spec in plan.everything),
     ]

@@ -72,6 +72,8 @@ class HostSettings(BaseModel):
     gpus: Annotated[tuple[int, ...] | None, BeforeValidator(_gpus)] = (
         None  # which of the host's GPUs may be used
     )
+    # GiB of each GPU, where it is not what the hardware profile says
+    gpu_memory_gb: Annotated[float | None, Field(gt=0)] = None
     interface: str | None = None  # data-plane NIC
     address: str | None = None  # data-plane address
     runtime: Literal["docker", "podman", "process"] = "docker"

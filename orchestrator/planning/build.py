@@ -8,6 +8,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.address import url
+from orchestrator.planning.gpu_memory import memory_notes
 from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.planning.kv_store import plan_kv_store
 from orchestrator.planning.launch_spec import LaunchSpec
@@ -80,7 +81,12 @@ def plan(
         endpoints=tuple(_endpoints(nodes)),
         router=router,
         services=store.services if store else (),
-        notes=(*recipe.notes, *layout.notes, *_notes(layout, router, deployment)),
+        notes=(
+            *recipe.notes,
+            *layout.notes,
+            *memory_notes(layout, hosts, profile),
+            *_notes(layout, router, deployment),
+        ),
         hosts=tuple(places),
     )
 

@@ -96,8 +96,8 @@ def _rank_environment(node: Node, layout: Layout, has_store: bool) -> dict[str, 
         use, port = side_channels[0]
         env["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(port - int(use.removeprefix("nixl")))
         env["VLLM_NIXL_SIDE_CHANNEL_HOST"] = node.slot.address or ""
-    if layout.layer_partition:
-        env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, layout.layer_partition))
+    if node.layer_partition:
+        env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, node.layer_partition))
     return env
 
 

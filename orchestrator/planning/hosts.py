@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from orchestrator.errors import PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.host import Host
+from orchestrator.planning.gpu_memory import gpu_memory
 from orchestrator.recipes.resolved import HardwareProfile
 from orchestrator.topology.layout import Slot
 
@@ -79,7 +80,13 @@ def slot(host: Host, profile: HardwareProfile, facts: HostFacts | None) -> Slot:
         address = _connection_address(host, facts)
     if interface is None and address and facts:
         interface = facts.interface_of(address)
-    return Slot(host=host.name, gpus=gpus, address=address, interface=interface)
+    return Slot(
+        host=host.name,
+        gpus=gpus,
+        address=address,
+        interface=interface,
+        gpu_memory=gpu_memory(host, profile, facts, gpus),
+    )
 
 
 def slots(

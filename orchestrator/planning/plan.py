@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.deployment import Deployment
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.topology.layout import Layout, Slot
+from orchestrator.topology.layout import GpuMemory, Layout, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class Plan:
             "replicas": self.layout.replicas,
             "nodes_per_replica": self.layout.nodes_per_replica,
             "parallel": _parallel(self.layout),
+            "memory": [_memory(one) for one in self.layout.memory],
             "nodes": [node.to_dict() for node in self.nodes],
             "endpoints": [endpoint.to_dict() for endpoint in self.endpoints],
             "router": self.router.to_dict() if self.router else None,
@@ -97,6 +98,16 @@ def _by_replica(specs: Iterable[LaunchSpec]) -> list[tuple[LaunchSpec, ...]]:
     for spec in specs:
         groups.setdefault(spec.replica, []).append(spec)
     return [tuple(groups[index]) for index in sorted(groups)]
+
+
+def _memory(one: GpuMemory) -> dict[str, Any]:
+    """The estimate for a GPU of one stage, in GiB."""
+    rounded = {
+        name: round(value, 1) if isinstance(value, float) else value
+        for name, value in asdict(one).items()
+    }
+    left = None if one.left is None else round(one.left, 1)
+    return {**rounded, "hosts": list(one.hosts), "left": left}
 
 
 def _parallel(layout: Layout) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ from orchestrator.recipes.vllm_versions import version_notes
 from orchestrator.secret import Secret
 
 USER = "your args"
+_THOUSANDS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
 def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
@@ -79,6 +81,9 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         fitted_tensor=recommended_tensor_size(recipe, variant, strategy.name, selection.hardware),
         minimum_gpus=minimum_gpus(recipe, strategy.name, selection.hardware),
         precision=variant.precision,
+        parameters=_count(recipe.model.parameter_count),
+        active_parameters=_count(recipe.model.active_parameters),
+        context_length=recipe.model.context_length or None,
         pools=pools,
         kv_offload=selection.kv_offload,
         kv_store=selection.kv_store,
@@ -166,6 +171,12 @@ def _shape(selection: Selection, model: str) -> ModelShape:
         if declared:
             shape = overlay(shape, ModelShape(**declared.model_dump()))
     return overlay(shape, local_shape(model))
+
+
+def _count(text: str | None) -> float | None:
+    """`671B` or `1T` as a number; None for anything else, such as `Undisclosed`."""
+    found = re.fullmatch(r"~?(\d+(?:\.\d+)?)([KMBT])", (text or "").strip())
+    return float(found[1]) * _THOUSANDS[found[2]] if found else None
 
 
 def _companions(selection: Selection) -> list[CompanionProcess]:

@@ -38,8 +38,10 @@ class Strategy:
 class ModelShape:
     """Sizes of a model that decide how it can be split. None: not known.
 
-    `kv_heads` is 1 for multi-head latent attention. `quantization_block` is the block of
-    block-wise FP8 weights.
+    `kv_heads` is 1 for multi-head latent attention, whose cache holds `kv_latent` numbers a token
+    and layer instead. `kv_layers` are the layers whose cache grows with the context, where linear
+    or sliding-window layers do not. `quantization_block` is the block of block-wise FP8 weights.
+    `weights_gb` (10^9 bytes) is the size of the checkpoint's files.
     """
 
     layers: int | None = None
@@ -50,6 +52,9 @@ class ModelShape:
     experts: int | None = None
     moe_intermediate_size: int | None = None
     quantization_block: int | None = None
+    kv_latent: int | None = None
+    kv_layers: int | None = None
+    weights_gb: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,22 @@ class CommandParts:
     parallel_position: int = 0
     fixed_parallel: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+
+    def has(self, flag: str) -> bool:
+        """Whether `flag` (long form) is among the arguments, and not in its --no- form."""
+        found = self._argument(flag)
+        return found is not None and not found.tokens[0].startswith("--no-")
+
+    def value(self, flag: str) -> str | None:
+        """The value of `flag` (long form) among the arguments; None when it is not there."""
+        found = self._argument(flag)
+        if found is None:
+            return None
+        _, equals, value = found.tokens[0].partition("=")
+        return value if equals else " ".join(found.tokens[1:])
+
+    def _argument(self, flag: str) -> Argument | None:
+        return next((item for item in self.arguments if item.flag == flag), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +153,9 @@ class ResolvedRecipe:
     notes: tuple[str, ...] = ()
     minimum_gpus: int = 0
     precision: str | None = None
+    parameters: float | None = None  # how many, as the recipe rounds them
+    active_parameters: float | None = None  # of them, for one token
+    context_length: int | None = None  # tokens
     pools: Mapping[str, ResolvedPool] = field(default_factory=dict)
     kv_offload: str | None = None
     kv_store: KvStoreFile | None = None
@@ -150,19 +174,11 @@ class ResolvedRecipe:
 
     def has(self, flag: str) -> bool:
         """Whether `flag` (long form) is among the arguments, and not in its --no- form."""
-        found = self._argument(flag)
-        return found is not None and not found.tokens[0].startswith("--no-")
+        return self.parts.has(flag)
 
     def value(self, flag: str) -> str | None:
         """The value of `flag` (long form) among the arguments; None when it is not there."""
-        found = self._argument(flag)
-        if found is None:
-            return None
-        _, equals, value = found.tokens[0].partition("=")
-        return value if equals else " ".join(found.tokens[1:])
-
-    def _argument(self, flag: str) -> Argument | None:
-        return next((item for item in self.arguments if item.flag == flag), None)
+        return self.parts.value(flag)
 
     def argv(self, parallel: Sequence[str] = ()) -> list[str]:
         """`vllm serve MODEL ...` with `parallel` (flags and values) at their place."""

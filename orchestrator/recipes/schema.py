@@ -92,6 +92,9 @@ class Shape(Part):
     experts: int | None = Field(default=None, ge=1)
     moe_intermediate_size: int | None = Field(default=None, ge=1)
     quantization_block: int | None = Field(default=None, ge=1)
+    kv_latent: int | None = Field(default=None, ge=1)
+    kv_layers: int | None = Field(default=None, ge=1)
+    weights_gb: float | None = Field(default=None, gt=0)
 
 
 class SmgGrpc(Part):

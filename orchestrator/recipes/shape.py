@@ -18,6 +18,7 @@ from orchestrator.recipes.resolved import ModelShape
 # Where multimodal and omni models keep the language model's configuration.
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 _EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
+_INDEX = "model.safetensors.index.json"
 _MOE_SIZE = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
 
 
@@ -40,8 +41,9 @@ def shape_of_config(config: Mapping[str, Any]) -> ModelShape:
     if head_dim is None and heads and hidden and not latent:
         head_dim = hidden // heads
     quantization = config.get("quantization_config") or text.get("quantization_config")
+    layers = _number(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
     return ModelShape(
-        layers=_number(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+        layers=layers,
         attention_heads=heads,
         kv_heads=1 if latent else _number(text, "num_key_value_heads", "n_kv_heads") or heads,
         hidden_size=hidden,
@@ -49,6 +51,8 @@ def shape_of_config(config: Mapping[str, Any]) -> ModelShape:
         experts=experts,
         moe_intermediate_size=moe_size,
         quantization_block=_block(quantization),
+        kv_latent=_latent(text),
+        kv_layers=_full_attention_layers(text, layers),
     )
 
 
@@ -68,6 +72,21 @@ def _number(config: Mapping[str, Any], *names: str) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
     return None
+
+
+def _latent(text: Mapping[str, Any]) -> int | None:
+    """Numbers that latent attention keeps for a token and layer: latent and rotary part."""
+    rank, rotary = _number(text, "kv_lora_rank"), _number(text, "qk_rope_head_dim")
+    return rank + rotary if rank and rotary else None
+
+
+def _full_attention_layers(text: Mapping[str, Any], layers: int | None) -> int | None:
+    """Layers that attend to the whole context, where the file tells them from the others."""
+    kinds = text.get("layer_types")
+    if isinstance(kinds, list) and "full_attention" in kinds:
+        return kinds.count("full_attention")
+    interval = _number(text, "full_attention_interval")
+    return layers // interval if layers and interval and layers >= interval else None
 
 
 def _block(quantization: Any) -> int | None:
@@ -120,7 +139,21 @@ def local_shape(model: str, environment: Mapping[str, str] | None = None) -> Mod
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return shape_of_config(config) if isinstance(config, Mapping) else None
+    if not isinstance(config, Mapping):
+        return None
+    return replace(shape_of_config(config), weights_gb=_weights_gb(path.parent))
+
+
+def _weights_gb(directory: Path) -> float | None:
+    """GB of weights: what the safetensors index says, else the size of a lone file."""
+    try:
+        index = directory / _INDEX
+        if index.is_file():
+            size = json.loads(index.read_text(encoding="utf-8"))["metadata"]["total_size"]
+            return float(size) / 1e9 or None
+        return (directory / "model.safetensors").stat().st_size / 1e9 or None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def overlay(given: ModelShape, found: ModelShape | None) -> ModelShape:

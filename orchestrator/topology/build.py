@@ -9,15 +9,17 @@ from typing import Literal
 from orchestrator.deployment import Deployment
 from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
 from orchestrator.recipes.taxonomy import KvStoreFile
+from orchestrator.topology.alternatives import sizes_in_words, with_alternatives
 from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
+from orchestrator.topology.fit import MemoryFit
 from orchestrator.topology.group import Group, Member
 from orchestrator.topology.layout import Layout, Node, Role, Sizes, Slot
-from orchestrator.topology.limits import check_shape
-from orchestrator.topology.pipeline import check_partition, layer_ranges, vllm_layer_split
+from orchestrator.topology.limits import Mixture, check_shape, redundant_experts
+from orchestrator.topology.pipeline import layer_ranges, vllm_layer_split
 from orchestrator.topology.placement import check_addresses, replica_slots
 from orchestrator.topology.ports import PortAllotment, port_use
 from orchestrator.topology.ranks import gpu_ranks
-from orchestrator.topology.sizes import Wiring
+from orchestrator.topology.sizes import UnworkableSizes, Wiring
 
 DEFAULT_MASTER_PORT = 29501  # vLLM's --master-port
 DEFAULT_RPC_PORT = 29550  # vLLM's --data-parallel-rpc-port
@@ -33,8 +35,21 @@ def build_layout(
 ) -> Layout:
     """Who runs what on `slots` (hosts in inventory order), with every port of a known number.
 
-    Raises PlanError with the equation when the selection cannot run on these hosts.
+    Raises PlanError with the equation when the selection cannot run on these hosts, and the
+    nearest sizes that can.
     """
+    try:
+        return _layout(recipe, slots, deployment, ports)
+    except UnworkableSizes as refusal:
+        raise with_alternatives(refusal, recipe, slots, deployment, _layout) from None
+
+
+def _layout(
+    recipe: ResolvedRecipe,
+    slots: Sequence[Slot],
+    deployment: Deployment,
+    ports: PortAllotment | None = None,
+) -> Layout:
     shape = replica_shape(recipe, slots, deployment)
     replicas = deployment.replicas
     if recipe.kv_store is not None:
@@ -44,17 +59,22 @@ def build_layout(
     ports = ports or PortAllotment()
     nodes: list[Node] = []
     sizes: dict[str, Sizes] = {}
-    partition, needs_router = None, shape.needs_router
+    others: dict[str, dict[int, None]] = {}  # replicas of other sizes than the first
+    fit, needs_router = MemoryFit(recipe, deployment), shape.needs_router
     for index, replica in enumerate(chosen):
         for engine, members in _share(shape, replica):
             group = _group(engine, members, index, recipe, deployment, ports)
-            sizes[engine.role or ""] = group.sizes
+            if sizes.setdefault(engine.role or "", group.sizes) != group.sizes:
+                others.setdefault(sizes_in_words(group.sizes), {})[index] = None
             needs_router |= sum(member.serves for member in group.members) > 1
-            partition = layer_partition(recipe.shape, group.sizes, deployment)
+            partition = fit.partition(engine.role or "", engine.parts, group, index)
             nodes += _nodes(engine, group, index, partition, recipe.shape, ports)
     # Only behind a router does a prompt find the instance that has its beginning.
     needs_router |= recipe.kv_store is not None and len(chosen) > 1
-    notes = list(shape.notes)
+    notes = [*shape.notes, *fit.notes()]
+    for text, indices in others.items():
+        shown = ", ".join(map(str, list(indices)[:8])) + (", ..." if len(indices) > 8 else "")
+        notes.append(f"the hosts differ: {text} in replica {shown}")
     if unused:
         notes.append(f"hosts left over: {', '.join(unused)}")
     if recipe.shape.layers is None and any(size.pipeline > 1 for size in sizes.values()):
@@ -64,10 +84,10 @@ def build_layout(
         sizes=sizes,
         nodes_per_replica=shape.nodes,
         replicas=len(chosen),
-        layer_partition=partition,
         needs_router=needs_router,
         unused=unused,
         notes=tuple(notes),
+        memory=fit.memory,
     )
 
 
@@ -78,19 +98,6 @@ def _instances(store: KvStoreFile, deployment: Deployment, fitting: int) -> int 
         return deployment.instances
     asked = "replicas" in deployment.model_fields_set
     return deployment.replicas if asked else max(min(store.default_instances, fitting), 1)
-
-
-def layer_partition(
-    shape: ModelShape, sizes: Sizes, deployment: Deployment
-) -> tuple[int, ...] | None:
-    """The layers of each stage where they differ from vLLM's own split, else None."""
-    asked = deployment.layer_partition
-    if asked is None:
-        return None
-    check_partition(asked, sizes.pipeline, shape.layers)
-    if shape.layers is not None and asked == vllm_layer_split(shape.layers, sizes.pipeline):
-        return None
-    return asked
 
 
 def _share(shape: ReplicaShape, replica: tuple[Slot, ...]) -> list[tuple[Engine, tuple[Slot, ...]]]:
@@ -131,10 +138,12 @@ def _group(
         )
     if engine.rule.data_parallel and (len(members) > 1 or engine.balancing == "external"):
         rpc = ports.take(head, port_use("data_parallel_rpc", role, replica, 0), DEFAULT_RPC_PORT)
-    experts = any(a.flag == "--enable-expert-parallel" for a in engine.parts.arguments)
+    experts = engine.parts.has("--enable-expert-parallel")
     wiring = Wiring(master, rpc, engine.balancing, expert_parallel=experts)
     group = engine.rule.group(members, engine.fixed, wiring)
-    check_shape(recipe.shape, group.sizes, recipe.model)
+    mixture = Mixture(recipe.mixture_of_experts, redundant_experts(engine.parts))
+    moves_kv = "NixlConnector" in (engine.parts.value("--kv-transfer-config") or "")
+    check_shape(recipe.shape, group.sizes, recipe.model, mixture, moves_kv=moves_kv)
     return group
 
 
@@ -176,6 +185,7 @@ def _nodes(
                 parallel=member.flags,
                 serves=member.serves,
                 ports=bound,
+                layer_partition=partition,
             )
         )
     return nodes

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from orchestrator.errors import PlanError
 from orchestrator.topology.flags import data_flags, node_flags, size_flags
 from orchestrator.topology.group import Group, Member
 from orchestrator.topology.layout import Sizes, Slot
-from orchestrator.topology.sizes import Fixed, Wiring, common_gpu_count, divide
+from orchestrator.topology.sizes import (
+    Fixed,
+    UnworkableSizes,
+    Wiring,
+    common_gpu_count,
+    divide,
+)
 
 
 def data_and_expert(replica: tuple[Slot, ...], fixed: Fixed, wiring: Wiring) -> Group:
@@ -62,7 +67,7 @@ def local_sizes(replica: Sequence[Slot], unit: int, data: int | None) -> list[in
     room = [len(slot.gpus) // unit for slot in replica]
     for slot, ranks in zip(replica, room, strict=True):
         if ranks == 0:
-            raise PlanError(
+            raise UnworkableSizes(
                 f"a data-parallel rank takes {unit} GPUs, but {slot.host} has {len(slot.gpus)}",
                 where=slot.host,
                 hint="a smaller tensor or pipeline size, or more of its GPUs in orc_gpus",
@@ -75,13 +80,13 @@ def local_sizes(replica: Sequence[Slot], unit: int, data: int | None) -> list[in
         return room
     if data > sum(room):
         shown = " + ".join(map(str, room))
-        raise PlanError(
+        raise UnworkableSizes(
             f"data = {data} ranks of {unit} GPUs = {data * unit} GPUs, but the hosts have room "
             f"for {shown}{f' = {sum(room)}' if len(room) > 1 else ''} ranks",
             hint=f"data: {sum(room)} at most, or more hosts",
         )
     if data < len(replica):
-        raise PlanError(
+        raise UnworkableSizes(
             f"data = {data} ranks over {len(replica)} nodes leave a node without one",
             hint=f"nodes: {data}, or data: {len(replica)} at least",
         )
@@ -165,7 +170,7 @@ def _nested(
     """
     nodes, per_node = len(replica), common_gpu_count(replica)
     if unit % per_node:
-        raise PlanError(
+        raise UnworkableSizes(
             f"a data-parallel rank of {unit} GPUs does not fill nodes of {per_node} GPUs: "
             f"{unit} % {per_node} = {unit % per_node}",
             hint=f"tensor x pipeline = {per_node} or a multiple of it",
@@ -173,7 +178,7 @@ def _nested(
     within = unit // per_node
     data = divide(nodes, within, f"data = {nodes} nodes / {within} nodes per rank")
     if fixed.data not in (None, data):
-        raise PlanError(
+        raise UnworkableSizes(
             f"data = {fixed.data} was asked for, but {nodes} nodes / {within} nodes per rank = "
             f"{data}",
             hint=f"data: {data}, or nodes: {(fixed.data or 1) * within}",

@@ -17,6 +17,7 @@ class Slot:
     gpus: tuple[int, ...]
     address: str | None
     interface: str | None = None
+    gpu_memory: float | None = None  # GiB of each GPU, of the smallest where they differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Node:
     parallel: tuple[str, ...]  # parallel and rank flags with their values
     serves: bool  # whether it answers HTTP
     ports: Mapping[str, int] = field(default_factory=dict)  # every fixed TCP port it binds, by use
+    layer_partition: tuple[int, ...] | None = None  # only where it differs from vLLM's own split
 
     @property
     def port(self) -> int | None:
@@ -74,17 +76,53 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """What one GPU of a pipeline stage has to hold, estimated; all numbers in GiB.
+
+    `weights` None: not known; `least_weights` is what they certainly come to. `kv_cache` is that
+    of one sequence of `context` tokens, None where it is not known. `usable` is the share of the
+    GPU's memory that vLLM may take.
+    """
+
+    pool: str
+    stage: int
+    hosts: tuple[str, ...]
+    layers: int | None
+    usable: float
+    overhead: float
+    weights: float | None = None
+    least_weights: float | None = None
+    kv_cache: float | None = None
+    context: int | None = None
+
+    @property
+    def needed(self) -> float:
+        return (self.weights or 0) + (self.kv_cache or 0) + self.overhead
+
+    @property
+    def left(self) -> float | None:
+        """What remains for more KV cache; None when the weights are not known."""
+        return None if self.weights is None else self.usable - self.needed
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Every node of every replica, in inventory order."""
 
     nodes: tuple[Node, ...]
-    sizes: Mapping[str, Sizes]  # by pool (prefill, decode); of one engine under ""
+    # Of the first replica, by pool (prefill, decode); of one engine under "".
+    sizes: Mapping[str, Sizes]
     nodes_per_replica: int
     replicas: int
-    layer_partition: tuple[int, ...] | None = None  # only where it differs from vLLM's own split
     needs_router: bool = False  # several endpoints that only work behind a router
     unused: tuple[str, ...] = ()  # hosts left over
     notes: tuple[str, ...] = ()
+    memory: tuple[GpuMemory, ...] = ()  # of a GPU of each kind of stage, where it can be estimated
+
+    @property
+    def layer_partition(self) -> tuple[int, ...] | None:
+        """The first replica's that differs from vLLM's own split."""
+        return next((node.layer_partition for node in self.nodes if node.layer_partition), None)
 
     @property
     def containers_per_replica(self) -> int:

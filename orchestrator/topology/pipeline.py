@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orchestrator.errors import PlanError
 
 
@@ -50,3 +52,20 @@ def check_partition(partition: tuple[int, ...], stages: int, layers: int | None)
             f"layer partition {equation} = {sum(partition)}, but the model has {layers} layers",
             hint=f"vLLM's own split is {split}",
         )
+
+
+def split_by_memory(layers: int, memory: Sequence[float]) -> tuple[int, ...]:
+    """`layers` over stages in proportion to the `memory` of each, one layer at least (vllm#12895).
+
+    Needs as many layers as stages.
+    """
+    whole = sum(memory)
+    shares = [layers * size / whole for size in memory]
+    split = [max(int(share), 1) for share in shares]
+    while (missing := layers - sum(split)) != 0:
+        step = 1 if missing > 0 else -1
+        able = [stage for stage in range(len(split)) if step > 0 or split[stage] > 1]
+        # The stage that is furthest from its share; of several the first.
+        stage = max(able, key=lambda one: step * (shares[one] - split[one]))
+        split[stage] += step
+    return tuple(split)

@@ -12,6 +12,10 @@ from orchestrator.topology.layout import Slot
 LoadBalancing = Literal["hybrid", "internal", "external"]
 
 
+class UnworkableSizes(PlanError):
+    """Parallel sizes that cannot be here, where other sizes may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fixed:
     """Sizes that the user or the recipe fixed; None leaves one to the strategy."""
@@ -41,7 +45,7 @@ def common_gpu_count(slots: Sequence[Slot]) -> int:
     counts = {len(slot.gpus) for slot in slots}
     if len(counts) > 1:
         shown = ", ".join(f"{slot.host} {len(slot.gpus)}" for slot in slots)
-        raise PlanError(
+        raise UnworkableSizes(
             f"the nodes of one replica have unequal GPU counts: {shown}",
             why="vLLM deals world size / nodes ranks to every node",
             hint=f"limit them to the same GPUs with orc_gpus ({min(counts)} each would work), "
@@ -54,7 +58,7 @@ def check_fits(gpus_per_node: int, slots: Sequence[Slot], equation: str) -> None
     """Refuse when a host has fewer GPUs than its share; PlanError names it."""
     for slot in slots:
         if len(slot.gpus) < gpus_per_node:
-            raise PlanError(
+            raise UnworkableSizes(
                 f"{equation} = {gpus_per_node} GPUs per node, but {slot.host} has "
                 f"{len(slot.gpus)} to use",
                 where=slot.host,
@@ -75,7 +79,7 @@ def divide(total: int, by: int, equation: str) -> int:
     """total / by as a whole number; PlanError with `equation` when it is none."""
     if total % by:
         works = ", ".join(str(size) for size in range(1, total + 1) if total % size == 0)
-        raise PlanError(
+        raise UnworkableSizes(
             f"{equation}: {total} % {by} = {total % by}",
             why="the parallel sizes must multiply to the GPUs used",
             hint=f"sizes that divide {total}: {works}",

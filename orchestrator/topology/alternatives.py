@@ -1,0 +1,170 @@
+"""Sizes that would work on these hosts, for the message that refuses others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from orchestrator.deployment import Deployment, Parallel
+from orchestrator.errors import PlanError
+from orchestrator.recipes.resolved import ResolvedRecipe
+from orchestrator.topology.engines import PREFILL_DECODE, STRATEGIES
+from orchestrator.topology.layout import Layout, Sizes, Slot
+from orchestrator.topology.sizes import UnworkableSizes
+
+Attempt = Callable[[ResolvedRecipe, Sequence[Slot], Deployment], Layout]
+
+_SHOWN = 3
+_GPUS_TRIED = 16384  # over all attempts, so that a refusal is quick whatever the fleet
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    nodes: int
+    tensor: int
+    pipeline: int | None
+    gpus: int
+
+
+def with_alternatives(
+    refusal: UnworkableSizes,
+    recipe: ResolvedRecipe,
+    slots: Sequence[Slot],
+    deployment: Deployment,
+    attempt: Attempt,
+) -> UnworkableSizes:
+    """The refusal with the nearest sizes of the same strategy that `attempt` can lay out."""
+    found = nearest(recipe, slots, deployment, attempt)
+    if found:
+        here = "on these hosts: " + "; ".join(found)
+    else:
+        here = "no other sizes of this strategy work on these hosts; see orc plan --suggest"
+    hint = f"{here} ({refusal.hint})" if refusal.hint else here
+    return UnworkableSizes(refusal.what, where=refusal.where, why=refusal.why, hint=hint)
+
+
+def nearest(
+    recipe: ResolvedRecipe, slots: Sequence[Slot], deployment: Deployment, attempt: Attempt
+) -> list[str]:
+    """Up to three sizes that work here, in words; those that use the most GPUs asked for first."""
+    name = recipe.strategy.name
+    if name not in STRATEGIES and name != PREFILL_DECODE:
+        return []
+    found: list[str] = []
+    seen: set[tuple[int, int, int]] = set()
+    budget = _GPUS_TRIED
+    for candidate in _candidates(recipe, slots, deployment):
+        budget -= candidate.gpus
+        if budget < 0 or len(found) == _SHOWN:
+            break
+        split = candidate.tensor if candidate.pipeline is None else 0
+        if (candidate.nodes, candidate.gpus, split) in seen:
+            continue
+        try:
+            layout = attempt(recipe, slots, _asked(deployment, candidate, name))
+        except PlanError:
+            continue
+        seen.add((candidate.nodes, candidate.gpus, split))
+        text = _in_words(layout)
+        if text not in found:
+            found.append(text)
+    return found
+
+
+def _candidates(
+    recipe: ResolvedRecipe, slots: Sequence[Slot], deployment: Deployment
+) -> Iterator[_Candidate]:
+    """Sizes by nearness: the GPUs that were asked for, the same nodes, few stages, wide tensors."""
+    if not slots:
+        return
+    rule = STRATEGIES.get(recipe.strategy.name)
+    asked = deployment.parallel
+    nodes = _nodes_asked(recipe, len(slots), deployment)
+    per_node = min(len(slot.gpus) for slot in slots[:nodes])
+    context = asked.prefill_context or 1
+    wanted = nodes * per_node
+    if asked.tensor and asked.pipeline:
+        wanted = asked.tensor * asked.pipeline * context
+    counts = [nodes]
+    if rule is not None and rule.multi_node:
+        around = {nodes + step for step in range(-8, 9)} | {2 * nodes, nodes // 2}
+        counts = sorted((n for n in around if 2 <= n <= len(slots)), key=lambda n: abs(n - nodes))
+    candidates = [
+        candidate
+        for count in counts
+        for candidate in (
+            _data_parallel(count, per_node, context)
+            if rule is None or rule.data_parallel
+            else _one_group(count, per_node, context)
+        )
+    ]
+    candidates.sort(
+        key=lambda one: (
+            abs(one.gpus - wanted),
+            abs(one.nodes - nodes),
+            one.pipeline or 1,
+            abs(one.tensor - (asked.tensor or one.tensor)),
+            -one.tensor,
+        )
+    )
+    yield from candidates
+
+
+def _one_group(nodes: int, per_node: int, context: int) -> Iterator[_Candidate]:
+    """Tensor x pipeline on as many GPUs of every node, and two stages a node at most."""
+    for gpus in range(per_node, 0, -1):
+        total = nodes * gpus
+        for pipeline in dict.fromkeys((1, 2, nodes, 2 * nodes)):
+            if total % (pipeline * context) == 0:
+                yield _Candidate(nodes, total // (pipeline * context), pipeline, total)
+
+
+def _data_parallel(nodes: int, per_node: int, context: int) -> Iterator[_Candidate]:
+    """Ranks of a tensor size that divides a node, on all GPUs."""
+    for tensor in range(1, per_node + 1):
+        if per_node % (tensor * context) == 0:
+            yield _Candidate(nodes, tensor, None, nodes * per_node)
+
+
+def _nodes_asked(recipe: ResolvedRecipe, hosts: int, deployment: Deployment) -> int:
+    rule = STRATEGIES.get(recipe.strategy.name)
+    if deployment.nodes:
+        return min(deployment.nodes, hosts)
+    if rule is None or not rule.multi_node:
+        return 1
+    replicas = deployment.replicas if isinstance(deployment.replicas, int) else 1
+    return min(max(hosts // replicas, 2), hosts)
+
+
+def _asked(deployment: Deployment, candidate: _Candidate, strategy: str) -> Deployment:
+    sizes = Parallel(
+        tensor=candidate.tensor,
+        pipeline=candidate.pipeline,
+        prefill_context=deployment.parallel.prefill_context,
+        decode_context=deployment.parallel.decode_context,
+    )
+    changed = {"parallel": sizes, "replicas": 1, "instances": None, "layer_partition": None}
+    if strategy != PREFILL_DECODE:
+        changed["nodes"] = candidate.nodes
+    return deployment.model_copy(update=changed)
+
+
+def _in_words(layout: Layout) -> str:
+    """`tensor 8 x pipeline 2 on 2 nodes (16 GPUs)`."""
+    gpus = sum(len(node.gpus) for node in layout.nodes)
+    nodes = layout.nodes_per_replica
+    sizes = "; ".join(
+        (f"{pool} " if pool else "") + sizes_in_words(one) for pool, one in layout.sizes.items()
+    )
+    return f"{sizes} on {nodes} node{'s' * (nodes > 1)} ({gpus} GPU{'s' * (gpus > 1)})"
+
+
+def sizes_in_words(sizes: Sizes) -> str:
+    """`tensor 8 x pipeline 2`: the tensor size, and the others where they are not 1."""
+    others = (
+        ("pipeline", sizes.pipeline),
+        ("data", sizes.data),
+        ("prefill context", sizes.prefill_context),
+    )
+    words = [f"tensor {sizes.tensor}", *(f"{name} {size}" for name, size in others if size > 1)]
+    return " x ".join(words)
