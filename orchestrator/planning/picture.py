@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Literal
 
 from orchestrator.planning.address import url
@@ -16,7 +16,6 @@ from orchestrator.planning.plan import Plan
 from orchestrator.topology.layout import GpuRank, Sizes
 
 _SERVICE_NAMES = {"router": "router", "kv_master": "KV store master", "kv_store": "KV store"}
-SERVICE_ROLES = tuple(_SERVICE_NAMES)
 DIMENSIONS = ("DP", "PP", "PCP", "TP", "EP")  # slowest first, as the ranks run
 
 Label = tuple[str, int]  # ("TP", 3)
@@ -133,17 +132,16 @@ class Picture:
 def picture(plan: Plan) -> Picture:
     """What a picture of `plan` shows.
 
-    Environment and arguments, which is where secrets are, are not read.
+    Environments, which is where secrets are, are not read.
     """
     colouring = _Colouring(plan)
-    services = [node for node in plan.nodes if node.role in SERVICE_ROLES]
-    hosts = _hosts(plan, colouring, [*services, *([plan.router] if plan.router else [])])
+    hosts = _hosts(plan, colouring)
     return Picture(
         blocks=_blocks(hosts, framed=plan.layout.nodes_per_replica > 1),
         hues=colouring.names(),
         source=_source(plan),
         endpoints=_endpoints(plan),
-        stores=_stores(services),
+        stores=_stores(plan.services),
         stages=_stages(plan),
     )
 
@@ -264,7 +262,7 @@ def _labels(rank: GpuRank, sizes: Sizes) -> tuple[Label, ...]:
     )
 
 
-def _hosts(plan: Plan, colouring: _Colouring, services: Sequence[LaunchSpec]) -> list[HostBox]:
+def _hosts(plan: Plan, colouring: _Colouring) -> list[HostBox]:
     """Every host of the plan in inventory order, with all GPUs it offers."""
     addresses: dict[str, str | None] = {slot.host: slot.address for slot in plan.hosts}
     gpus = {slot.host: dict.fromkeys(slot.gpus) for slot in plan.hosts}
@@ -276,7 +274,7 @@ def _hosts(plan: Plan, colouring: _Colouring, services: Sequence[LaunchSpec]) ->
     for name in plan.layout.unused:
         addresses.setdefault(name, None)
     running: dict[str, dict[str, None]] = {}
-    for node in sorted(services, key=lambda node: SERVICE_ROLES.index(node.role)):
+    for node in (*([plan.router] if plan.router else []), *plan.services):
         running.setdefault(node.host, {})[_SERVICE_NAMES[node.role]] = None
     boxes = []
     for name, address in addresses.items():
@@ -346,10 +344,9 @@ def _title(replica: int, of_pool: str) -> str:
 def _source(plan: Plan) -> str:
     router = plan.router
     if router is None:
-        outside = plan.layout.needs_router and len(plan.endpoints) > 1
-        return "clients, by a router that this plan does not start" if outside else "clients"
-    asked = plan.deployment.router
-    words = [f"router on {router.host}", serves_at(router), asked.policy if asked else None]
+        return "clients"
+    policy = next((b for a, b in pairwise(router.argv) if a == "--policy"), None)
+    words = [f"router on {router.host}", serves_at(router), policy]
     return ", ".join(word for word in words if word)
 
 
@@ -368,7 +365,7 @@ def _stores(services: Sequence[LaunchSpec]) -> tuple[Service, ...]:
     for role in ("kv_master", "kv_store"):
         nodes = [node for node in services if node.role == role]
         if nodes:
-            ports = sorted({port for node in nodes for port in node.ports.values()})
+            ports = sorted({p for n in nodes for use, p in n.ports.items() if "metrics" not in use})
             where = span_text(list(dict.fromkeys(node.host for node in nodes)))
             at = f", port{'s' * (len(ports) > 1)} {', '.join(map(str, ports))}" if ports else ""
             found.append(Service(role, f"{_SERVICE_NAMES[role]} on {where}{at}"))

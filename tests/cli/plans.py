@@ -1,14 +1,11 @@
-"""Plans of every kind that a picture has to show, and the router and KV store put beside them."""
+"""Plans of every kind that a picture has to show."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from orchestrator import Plan
-from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.topology.layout import Role
 from tests.planning.builders import make_plan
 
 DEEPSEEK = {"recipe": "deepseek-ai/DeepSeek-V3.2"}
@@ -41,6 +38,17 @@ CASES: dict[str, tuple[int, str, dict[str, Any]]] = {
         {**DEEPSEEK, "strategy": "multi_node_dep", "parallel": {"tensor": 16}},
     ),
     "16 replicas": (18, "", {**KIMI, "strategy": "single_node_tp", "replicas": 16}),
+    "router and KV store": (
+        18,
+        "",
+        {
+            **KIMI,
+            "strategy": "single_node_tp",
+            "replicas": 16,
+            "kv_offload": "kv_store_centralized_mooncake",
+            "router": {"host": "node18", "policy": "round_robin"},
+        },
+    ),
     "two replicas on a host": (1, "", {**GPT_OSS, "parallel": {"tensor": 4}, "replicas": 2}),
     "seven replicas on two hosts": (2, "", {**GPT_OSS, "parallel": {"tensor": 2}, "replicas": 7}),
     "half of each host": (
@@ -96,20 +104,12 @@ def rack(count: int, variables: str = "") -> str:
     return common + "".join(hosts)
 
 
+_MADE: dict[str, Plan] = {}
+
+
 def case(directory: Path, name: str) -> Plan:
-    count, variables, selection = CASES[name]
-    return make_plan(directory, rack(count, variables), **selection)
-
-
-def beside(plan: Plan, role: Role, host: str, port: int) -> LaunchSpec:
-    """A LaunchSpec that holds no GPU, as that of a router or a part of the KV store."""
-    return replace(
-        plan.nodes[0],
-        role=role,
-        host=host,
-        gpus=(),
-        ranks=(),
-        address=f"10.1.0.{int(host.removeprefix('node'))}",
-        port=port if role == "router" else None,
-        ports={"api": port},
-    )
+    """The plan of that name, made once: plans are immutable."""
+    if name not in _MADE:
+        count, variables, selection = CASES[name]
+        _MADE[name] = make_plan(directory, rack(count, variables), **selection)
+    return _MADE[name]

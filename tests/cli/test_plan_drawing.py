@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator import Plan
 from orchestrator.cli.plan_drawing import plan_drawing
-from tests.cli.plans import CASES, beside, case, rack
+from tests.cli.plans import CASES, case, rack
 from tests.planning.builders import make_plan
 
 
@@ -132,23 +132,19 @@ def test_colour_adds_nothing_but_colour(plan: Plan) -> None:
 def test_a_stream_without_box_characters_gets_ascii(plan: Plan) -> None:
     text = plan_drawing(plan, 80, ascii_only=True)
     assert text.isascii()
-    assert "+- node01 10.1.0.1 ---" in text
+    assert "+- node01 10.1.0.1 -" in text
     assert [len(line) for line in text.splitlines()] == [
         len(line) for line in plan_drawing(plan, 80).splitlines()
     ]
 
 
 def test_router_and_kv_store_are_named(tmp_path: Path) -> None:
-    plan = case(tmp_path, "16 replicas")
-    master = beside(plan, "kv_master", "node17", 50051)
-    plan = replace(
-        plan, nodes=(*plan.nodes, master), router=beside(plan, "router", "node01", 30000)
-    )
-    text = plan_drawing(plan, 80)
-    assert "router on node01, http://10.1.0.1:30000\n  ├─▶ http://10.1.0.1:8000" in text
-    assert "KV store master on node17, port 50051 ─▶ every endpoint" in text
-    assert "┌─ node01 10.1.0.1 ─ router ─" in text
-    assert "node17, 8 GPUs, runs the KV store master" in text
+    text = plan_drawing(case(tmp_path, "router and KV store"), 80)
+    router = "router on node18, http://10.1.0.18:30000, round_robin"
+    assert f"{router}\n  ├─▶ http://10.1.0.1:8000 (replica 0)" in text
+    assert "KV store master on node01, port 50051 ─▶ every endpoint" in text
+    assert "KV store on node01 … node16 (16 hosts), port 8080 ─▶ every endpoint" in text
+    assert "node18, 8 GPUs, runs the router" in text
 
 
 def test_names_cannot_command_the_terminal_and_secrets_are_absent(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from orchestrator.planning.picture import picture
 from orchestrator.planning.picture_layout import place
 from orchestrator.planning.shapes import Drawing, Group, Rect, Shape, Text, fit, text_width
 from orchestrator.topology.layout import GpuRank
-from tests.cli.plans import CASES, beside, case, rack
+from tests.cli.plans import CASES, case, rack
 from tests.planning.builders import make_plan
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -86,20 +86,13 @@ def test_every_endpoint_has_its_chip_and_an_arrow(plan: Plan) -> None:
 
 
 def test_router_and_kv_store_are_drawn_with_arrows(tmp_path: Path) -> None:
-    plan = case(tmp_path, "16 replicas")
-    stores = [beside(plan, "kv_store", node.host, 50060) for node in plan.nodes]
-    master = beside(plan, "kv_master", "node17", 50051)
-    plan = replace(
-        plan,
-        nodes=(*plan.nodes, master, *stores),
-        router=beside(plan, "router", "node18", 30000),
-    )
-    root = ET.fromstring(plan_svg(plan))
+    root = ET.fromstring(plan_svg(case(tmp_path, "router and KV store")))
     texts = _texts(root)
-    assert "router on node18, http://10.1.0.18:30000 → 16 endpoints" in texts
-    assert "KV store master on node17, port 50051" in texts
-    assert "KV store on node01 … node16 (16 hosts), port 50060" in texts
-    assert "KV store master · 10.1.0.17" in texts
+    assert "router on node18, http://10.1.0.18:30000, round_robin → 16 endpoints" in texts
+    assert "KV store master on node01, port 50051" in texts
+    assert "KV store on node01 … node16 (16 hosts), port 8080" in texts
+    assert "KV store master · KV store · 10.1.0.1" in texts
+    assert "router · 10.1.0.18" in texts
     assert len([p for p in root.iter(f"{SVG}path") if p.get("class") == "dash-head"]) == 16
 
 
@@ -121,8 +114,9 @@ def test_gpus_that_the_inventory_keeps_back_are_not_drawn(tmp_path: Path) -> Non
     assert not [tip for tip in tips if "GPU 4" in tip]
 
 
-def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
-    first, second = (case(tmp_path, "8 replicas over 33 hosts") for _ in range(2))
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    count, variables, selection = CASES["8 replicas over 33 hosts"]
+    first, second = (make_plan(tmp_path, rack(count, variables), **selection) for _ in range(2))
     assert plan_svg(first) == plan_svg(second)
 
 
