@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
-    AcceptHostKeysOption,
     CheckOption,
-    ForksOption,
-    InventoryOption,
     JsonOption,
-    LimitOption,
-    VaultOption,
     VerboseOption,
     YesOption,
 )
@@ -25,18 +21,15 @@ if TYPE_CHECKING:
     from orchestrator.health.observation import Observation
 
 
+@grouped
 def down(
-    inventory: InventoryOption,
+    reach: Reach,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="The deployment; may be left out if it is the only."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Stop all deployments.")] = False,
     check: CheckOption = False,
-    limit: LimitOption = None,
-    vault_password_file: VaultOption = None,
-    forks: ForksOption = 32,
-    accept_new_host_keys: AcceptHostKeysOption = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
@@ -44,7 +37,6 @@ def down(
     """Stop and remove every rank of a deployment (60 s to end each), and look that it is gone."""
     from orchestrator.health.observation import observe
 
-    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
     with session(reach, as_json=as_json) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         chosen = [*seen.deployments()] if everything else [n for n in [choose(seen, name)] if n]

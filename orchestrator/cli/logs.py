@@ -6,17 +6,15 @@ import json
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
-    AcceptHostKeysOption,
     DeploymentArgument,
-    InventoryOption,
     JsonOption,
-    LimitOption,
-    VaultOption,
     VerboseOption,
 )
 from orchestrator.cli.session import Reach, not_there, session
@@ -32,8 +30,16 @@ if TYPE_CHECKING:
 _COLOURS = ("36", "33", "32", "35", "34", "31")
 
 
+@dataclass(frozen=True, slots=True)
+class LogsReach(Reach):
+    """As everywhere, but -f is --follow."""
+
+    forks: Annotated[int, typer.Option("--forks", min=1, help="Hosts at once.")] = 32
+
+
+@grouped
 def logs(
-    inventory: InventoryOption,
+    reach: LogsReach,
     name: DeploymentArgument = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on as lines come, until Ctrl-C.")
@@ -49,17 +55,12 @@ def logs(
     timestamps: Annotated[
         bool, typer.Option("--timestamps", "-t", help="Show the time of each line.")
     ] = False,
-    limit: LimitOption = None,
-    vault_password_file: VaultOption = None,
-    forks: Annotated[int, typer.Option("--forks", min=1, help="Hosts at once.")] = 32,
-    accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Show the logs of a deployment's ranks, merged by time, each line after its rank's name."""
     from orchestrator.health.observation import observe
 
-    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
     with session(reach) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         for host, why in seen.unknown.items():

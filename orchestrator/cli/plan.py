@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli import selection
+from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
-    AcceptHostKeysOption,
-    ForksOption,
-    InventoryOption,
     JsonOption,
-    LimitOption,
     RecipesOption,
-    VaultOption,
     VerboseOption,
 )
+from orchestrator.cli.selection import Selection
 from orchestrator.cli.session import Reach, read_inventory, session
 from orchestrator.errors import UsageError
 
@@ -30,21 +26,10 @@ if TYPE_CHECKING:
     from orchestrator.recipes.catalog import Catalog
 
 
+@grouped
 def plan(
-    inventory: InventoryOption,
-    deployment: selection.FileOption = None,
-    recipe: selection.RecipeOption = None,
-    name: selection.NameOption = None,
-    variant: selection.VariantOption = None,
-    hardware: selection.HardwareOption = None,
-    strategy: selection.StrategyOption = None,
-    nodes: selection.NodesOption = None,
-    replicas: selection.ReplicasOption = None,
-    features: selection.FeaturesOption = None,
-    image: selection.ImageOption = None,
-    port: selection.PortOption = None,
-    assignments: selection.SetOption = None,
-    limit: LimitOption = None,
+    reach: Reach,
+    selection: Selection,
     recipes: RecipesOption = None,
     gather_facts: Annotated[
         bool,
@@ -63,9 +48,6 @@ def plan(
         bool,
         typer.Option("--suggest", help="List the recipe's strategies that fit these hosts."),
     ] = False,
-    vault_password_file: VaultOption = None,
-    forks: ForksOption = 32,
-    accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
@@ -83,20 +65,7 @@ def plan(
             "stdout can hold one of --json, --draw and --svg -",
             hint="give --svg a file, or leave one out",
         )
-    flags = selection.selection_flags(
-        recipe=recipe,
-        name=name,
-        variant=variant,
-        hardware=hardware,
-        strategy=strategy,
-        nodes=nodes,
-        replicas=replicas,
-        features=features,
-        image=image,
-        port=port,
-    )
-    wanted = selection.read_deployment(deployment, flags, assignments)
-    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
+    wanted = selection.read()
     hosts, facts = _facts(reach) if gather_facts else (read_inventory(reach), {})
     if suggest:
         sys.stdout.write(_suggestions(hosts, Catalog.load(recipes), wanted, facts, as_json))

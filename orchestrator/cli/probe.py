@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
-    AcceptHostKeysOption,
     DeploymentArgument,
-    ForksOption,
-    InventoryOption,
     JsonOption,
-    LimitOption,
-    VaultOption,
     VerboseOption,
 )
 from orchestrator.cli.session import Reach, not_there, session
@@ -27,17 +23,14 @@ if TYPE_CHECKING:
     from orchestrator.health.observation import Observation
 
 
+@grouped
 def probe(
-    inventory: InventoryOption,
+    reach: Reach,
     name: DeploymentArgument = None,
     tokens: Annotated[int, typer.Option("--tokens", min=1, help="Tokens to ask for.")] = 16,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, help="Seconds for one completion.")
     ] = 60.0,
-    limit: LimitOption = None,
-    vault_password_file: VaultOption = None,
-    forks: ForksOption = 32,
-    accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
@@ -46,7 +39,6 @@ def probe(
     from orchestrator.health.probe import probe_endpoints
     from orchestrator.health.targets import running_targets
 
-    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
     with session(reach) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         targets = running_targets(seen.containers(name))

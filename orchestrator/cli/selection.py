@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +38,16 @@ FeaturesOption = Annotated[
 ]
 ImageOption = Annotated[str | None, typer.Option("--image", help="Image, by tag or digest.")]
 PortOption = Annotated[int | None, typer.Option("--port", help="Port of the API.")]
+KvOffloadOption = Annotated[
+    str | None, typer.Option("--kv-offload", help="Where KV cache goes beyond GPU memory.")
+]
+InstancesOption = Annotated[
+    int | None, typer.Option("--instances", help="Serving instances in front of a KV store.")
+]
+LoadBalancingOption = Annotated[
+    str | None,
+    typer.Option("--load-balancing", help="Data parallel over nodes: hybrid, internal, external."),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -46,22 +58,63 @@ SetOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is selected, as the options of a command."""
+
+    deployment: FileOption = None
+    recipe: RecipeOption = None
+    name: NameOption = None
+    variant: VariantOption = None
+    hardware: HardwareOption = None
+    strategy: StrategyOption = None
+    nodes: NodesOption = None
+    replicas: ReplicasOption = None
+    features: FeaturesOption = None
+    image: ImageOption = None
+    port: PortOption = None
+    kv_offload: KvOffloadOption = None
+    instances: InstancesOption = None
+    load_balancing: LoadBalancingOption = None
+    assignments: SetOption = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was selected at all."""
+        return any(getattr(self, field.name) for field in fields(self))
+
+    def read(self) -> Deployment:
+        """The deployment that is selected. Raises InputError as `read_deployment` does."""
+        return read_deployment(self.deployment, self._flags(), self.assignments)
+
+    def _flags(self) -> dict[str, Any]:
+        """The flags as fields of a Deployment; None where a flag was not given."""
+        plain = (
+            *("recipe", "name", "variant", "hardware", "strategy", "nodes", "image", "port"),
+            *("kv_offload", "instances", "load_balancing"),
+        )
+        count = self.replicas
+        features = self.features
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "replicas": count if count in (None, "max") else _number("--replicas", count),
+            "features": None if features is None else [f for f in features.split(",") if f],
+        }
+
+
 def read_deployment(
-    file: Path | None, flags: dict[str, Any], assignments: list[str] | None
+    file: Path | None, flags: Mapping[str, Any], assignments: Sequence[str] | None
 ) -> Deployment:
-    """The deployment of `file` under the given `flags` (None: not given) and `--set` ones.
+    """The deployment file, under the `flags` that were given (not None), under `--set`.
 
     Raises InputError naming the file's line, or the flag, that is wrong.
     """
     data: dict[str, Any] = {}
-    document = None
     if file is not None:
         document, data = _from_file(file)
         under = ("deployment",) if "deployment" in (document.data or {}) else ()
         document.validate(Deployment, {"recipe": "", **data}, under)
-    for name, value in flags.items():
-        if value is not None:
-            data[name] = value
+    data |= {name: value for name, value in flags.items() if value is not None}
     for assignment in assignments or []:
         _assign(data, assignment)
     if not data.get("recipe"):
@@ -70,34 +123,6 @@ def read_deployment(
             hint="give --recipe org/name, or --deployment FILE; `orc recipes list` shows them",
         )
     return Document(path="the command line", text="", data=data).validate(Deployment)
-
-
-def selection_flags(
-    *,
-    recipe: str | None,
-    name: str | None,
-    variant: str | None,
-    hardware: str | None,
-    strategy: str | None,
-    nodes: int | None,
-    replicas: str | None,
-    features: str | None,
-    image: str | None,
-    port: int | None,
-) -> dict[str, Any]:
-    """The flags as fields of a Deployment; None where a flag was not given."""
-    return {
-        "recipe": recipe,
-        "name": name,
-        "variant": variant,
-        "hardware": hardware,
-        "strategy": strategy,
-        "nodes": nodes,
-        "replicas": replicas if replicas in (None, "max") else _number("--replicas", replicas),
-        "features": None if features is None else [f for f in features.split(",") if f],
-        "image": image,
-        "port": port,
-    }
 
 
 def _number(flag: str, text: str | None) -> int:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.cli.options import (
+    AcceptHostKeysOption,
+    ForksOption,
+    InventoryOption,
+    LimitOption,
+    VaultOption,
+)
 from orchestrator.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -22,11 +28,11 @@ if TYPE_CHECKING:
 class Reach:
     """Which hosts, and how they are reached: the options that these commands share."""
 
-    inventory: Sequence[Path]
-    limit: str | None = None
-    vault_password_files: Sequence[Path] | None = None
-    forks: int = 32
-    accept_new_host_keys: bool = False
+    inventory: InventoryOption
+    limit: LimitOption = None
+    vault_password_file: VaultOption = None
+    forks: ForksOption = 32
+    accept_new_host_keys: AcceptHostKeysOption = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ def read_inventory(reach: Reach) -> Inventory:
     from orchestrator.inventory.load import Inventory
 
     inventory = Inventory.load(
-        reach.inventory, vault_password_files=reach.vault_password_files or ()
+        reach.inventory, vault_password_files=reach.vault_password_file or ()
     )
     return inventory.limit(reach.limit) if reach.limit else inventory
 

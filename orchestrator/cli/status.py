@@ -7,14 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
-    AcceptHostKeysOption,
     DeploymentArgument,
-    ForksOption,
-    InventoryOption,
     JsonOption,
-    LimitOption,
-    VaultOption,
     VerboseOption,
 )
 from orchestrator.cli.session import Reach, not_there, session
@@ -29,13 +25,10 @@ if TYPE_CHECKING:
 _COMPLETION_TIMEOUT = 5.0
 
 
+@grouped
 def status(
-    inventory: InventoryOption,
+    reach: Reach,
     name: DeploymentArgument = None,
-    limit: LimitOption = None,
-    vault_password_file: VaultOption = None,
-    forks: ForksOption = 32,
-    accept_new_host_keys: AcceptHostKeysOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
@@ -45,7 +38,6 @@ def status(
     from orchestrator.health.status import deployment_statuses
     from orchestrator.health.targets import running_targets
 
-    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
     with session(reach) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         states = seen.containers(name)

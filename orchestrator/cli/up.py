@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from orchestrator.cli import selection
+from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
-    AcceptHostKeysOption,
     CheckOption,
-    ForksOption,
-    InventoryOption,
     JsonOption,
-    LimitOption,
     RecipesOption,
-    VaultOption,
     VerboseOption,
     YesOption,
 )
+from orchestrator.cli.selection import Selection
 from orchestrator.cli.session import Reach, session
 
 if TYPE_CHECKING:
@@ -31,20 +28,10 @@ if TYPE_CHECKING:
 Pull = Literal["always", "missing", "never"]
 
 
+@grouped
 def up(
-    inventory: InventoryOption,
-    deployment: selection.FileOption = None,
-    recipe: selection.RecipeOption = None,
-    name: selection.NameOption = None,
-    variant: selection.VariantOption = None,
-    hardware: selection.HardwareOption = None,
-    strategy: selection.StrategyOption = None,
-    nodes: selection.NodesOption = None,
-    replicas: selection.ReplicasOption = None,
-    features: selection.FeaturesOption = None,
-    image: selection.ImageOption = None,
-    port: selection.PortOption = None,
-    assignments: selection.SetOption = None,
+    reach: Reach,
+    selection: Selection,
     pull: Annotated[Pull, typer.Option("--pull", help="When to pull the image.")] = "always",
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="How long a start may take, such as 45m.")
@@ -56,11 +43,7 @@ def up(
         bool, typer.Option("--keep-failed", help="Leave the other ranks of a failed start running.")
     ] = False,
     check: CheckOption = False,
-    limit: LimitOption = None,
     recipes: RecipesOption = None,
-    vault_password_file: VaultOption = None,
-    forks: ForksOption = 32,
-    accept_new_host_keys: AcceptHostKeysOption = False,
     yes: YesOption = False,  # noqa: ARG001 - up asks nothing yet; scripts give it everywhere
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
@@ -70,25 +53,12 @@ def up(
     What runs already with the same spec is left alone.
     """
     if timeout is not None:
-        assignments = [*(assignments or []), f"health.timeout={timeout}"]
-    flags = selection.selection_flags(
-        recipe=recipe,
-        name=name,
-        variant=variant,
-        hardware=hardware,
-        strategy=strategy,
-        nodes=nodes,
-        replicas=replicas,
-        features=features,
-        image=image,
-        port=port,
-    )
-    wanted = selection.read_deployment(deployment, flags, assignments)
-    reach = Reach(inventory, limit, vault_password_file, forks, accept_new_host_keys)
+        more = [*(selection.assignments or []), f"health.timeout={timeout}"]
+        selection = replaced(selection, assignments=more)
     return play_packaged(
         "launch",
         reach,
-        wanted=wanted,
+        wanted=selection.read(),
         recipes=recipes,
         variables={"pull": pull, "replace": replace, "keep_failed": keep_failed},
         check=check,

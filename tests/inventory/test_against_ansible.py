@@ -1,6 +1,7 @@
 """The oracle: `ansible-inventory` on the same files, where it is installed.
 
-ORC_ANSIBLE_BIN names the directory of its commands when they are not on the PATH.
+It is looked for beside the Python that runs the tests, and on the PATH; ORC_ANSIBLE_BIN names
+another directory.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from orchestrator import Inventory
 from orchestrator.errors import InputError
 from orchestrator.inventory import listing
 
-_PATH = os.pathsep.join(filter(None, [os.environ.get("ORC_ANSIBLE_BIN"), os.environ["PATH"]]))
+_PLACES = [os.environ.get("ORC_ANSIBLE_BIN"), str(Path(sys.executable).parent), os.environ["PATH"]]
+_PATH = os.pathsep.join(filter(None, _PLACES))
 ANSIBLE_INVENTORY = shutil.which("ansible-inventory", path=_PATH)
 ANSIBLE = shutil.which("ansible", path=_PATH)
 
