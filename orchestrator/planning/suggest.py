@@ -14,7 +14,7 @@ from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.recommend import offered_strategies
 from orchestrator.topology.alternatives import sizes_in_words
-from orchestrator.topology.build import build_layout
+from orchestrator.topology.build import layout_or_refusal
 from orchestrator.topology.engines import PREFILL_DECODE, STRATEGIES
 from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.memory import tightest
@@ -125,7 +125,7 @@ def _best_layout(
     for one in _by_nodes(asked, len(places)):
         try:
             recipe = catalog.resolve(one, hardware, nodes=one.nodes)
-            headroom = _headroom(build_layout(recipe, places, one)) or 0.0
+            headroom = _headroom(layout_or_refusal(recipe, places, one)) or 0.0
         except InputError as error:
             refusal = refusal or error
             continue
@@ -138,9 +138,9 @@ def _best_layout(
     every = _with(best[1], replicas="max")
     recipe = catalog.resolve(every, hardware, nodes=every.nodes)
     try:
-        return build_layout(recipe, places, every)
+        return layout_or_refusal(recipe, places, every)
     except PlanError:  # later hosts may be other ones: what the first hold is certain
-        return build_layout(recipe, places, best[1])
+        return layout_or_refusal(recipe, places, best[1])
 
 
 def _by_nodes(asked: Deployment, hosts: int) -> Iterator[Deployment]:

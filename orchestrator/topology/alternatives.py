@@ -38,7 +38,7 @@ def with_alternatives(
     if found:
         here = "on these hosts: " + "; ".join(found)
     else:
-        here = "no other sizes of this strategy work on these hosts; see orc plan --suggest"
+        here = "no sizes near these work on these hosts; see orc plan --suggest"
     hint = f"{here} ({refusal.hint})" if refusal.hint else here
     return UnworkableSizes(refusal.what, where=refusal.where, why=refusal.why, hint=hint)
 
@@ -54,9 +54,11 @@ def nearest(
     seen: set[tuple[int, int, int]] = set()
     budget = _GPUS_TRIED
     for candidate in _candidates(recipe, slots, deployment):
-        budget -= candidate.gpus
-        if budget < 0 or len(found) == _SHOWN:
+        if len(found) == _SHOWN:
             break
+        if candidate.gpus > budget or not _thinkable(recipe, candidate):
+            continue
+        budget -= candidate.gpus
         split = candidate.tensor if candidate.pipeline is None else 0
         if (candidate.nodes, candidate.gpus, split) in seen:
             continue
@@ -69,6 +71,16 @@ def nearest(
         if text not in found:
             found.append(text)
     return found
+
+
+def _thinkable(recipe: ResolvedRecipe, candidate: _Candidate) -> bool:
+    """The plainest limits of the shape, so that large groups are not laid out in vain."""
+    shape = recipe.shape
+    if shape.attention_heads and shape.attention_heads % candidate.tensor:
+        return False
+    if shape.layers and (candidate.pipeline or 1) > shape.layers:
+        return False
+    return not (shape.experts and candidate.pipeline is None and candidate.gpus > shape.experts)
 
 
 def _candidates(
@@ -87,7 +99,8 @@ def _candidates(
         wanted = asked.tensor * asked.pipeline * context
     counts = [nodes]
     if rule is not None and rule.multi_node:
-        around = {nodes + step for step in range(-8, 9)} | {2 * nodes, nodes // 2}
+        around = {nodes + step for step in range(-8, 9)} | {2 * nodes}
+        around |= {nodes >> halvings for halvings in range(1, nodes.bit_length())}
         counts = sorted((n for n in around if 2 <= n <= len(slots)), key=lambda n: abs(n - nodes))
     candidates = [
         candidate

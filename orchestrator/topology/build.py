@@ -39,17 +39,18 @@ def build_layout(
     nearest sizes that can.
     """
     try:
-        return _layout(recipe, slots, deployment, ports)
+        return layout_or_refusal(recipe, slots, deployment, ports)
     except UnworkableSizes as refusal:
-        raise with_alternatives(refusal, recipe, slots, deployment, _layout) from None
+        raise with_alternatives(refusal, recipe, slots, deployment, layout_or_refusal) from None
 
 
-def _layout(
+def layout_or_refusal(
     recipe: ResolvedRecipe,
     slots: Sequence[Slot],
     deployment: Deployment,
     ports: PortAllotment | None = None,
 ) -> Layout:
+    """As `build_layout`, whose refusals are plain: no other sizes are looked for."""
     shape = replica_shape(recipe, slots, deployment)
     replicas = deployment.replicas
     if recipe.kv_store is not None:

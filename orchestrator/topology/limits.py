@@ -68,13 +68,12 @@ def _check_heads(shape: ModelShape, tensor: int, model: str) -> None:
     def fits(size: int) -> bool:
         return (heads is None or heads % size == 0) and _kv_heads_fit(kv_heads, size)
 
-    works = _listed(filter(fits, range(1, tensor + 1)))
     if heads is not None and heads % tensor:
         raise UnworkableSizes(
             f"{heads} attention heads of {model} do not divide over tensor size {tensor}: "
             f"{heads} % {tensor} = {heads % tensor}",
             why="every tensor rank holds the same number of whole attention heads",
-            hint=f"tensor sizes that the model allows: {works}",
+            hint=f"tensor sizes that the model allows: {_works(fits, min(tensor, heads))}",
         )
     if kv_heads is not None and not _kv_heads_fit(kv_heads, tensor):
         more, fewer = max(tensor, kv_heads), min(tensor, kv_heads)
@@ -82,7 +81,7 @@ def _check_heads(shape: ModelShape, tensor: int, model: str) -> None:
             f"{kv_heads} KV heads of {model} do not go with tensor size {tensor}: "
             f"{more} % {fewer} = {more % fewer}",
             why="every tensor rank holds whole KV heads, or every KV head is on as many ranks",
-            hint=f"tensor sizes that the model allows: {works}",
+            hint=f"tensor sizes that the model allows: {_works(fits, tensor)}",
         )
 
 
@@ -108,11 +107,11 @@ def _check_experts(shape: ModelShape, sizes: Sizes, model: str, mixture: Mixture
             why="vLLM refuses --enable-expert-parallel without experts",
             hint="take a strategy without expert parallel",
         )
-    size = _expert_ranks(sizes)
+    size, equation = _expert_ranks(sizes), _equation(sizes)
     if size > experts:
         raise UnworkableSizes(
-            f"{experts} experts of {model} are fewer than the ranks they are dealt to: "
-            f"{_equation(sizes)} = {size}",
+            f"{experts} experts of {model} are fewer than the {size} ranks they are dealt to"
+            + (f": {equation} = {size}" if " x " in equation else ""),
             why="a rank past the last expert would hold none",
             hint=f"{experts} ranks at most: fewer nodes, or a pipeline over them",
         )
@@ -120,7 +119,7 @@ def _check_experts(shape: ModelShape, sizes: Sizes, model: str, mixture: Mixture
         total = experts + mixture.redundant
         raise UnworkableSizes(
             f"expert load balancing needs as many experts on every rank, but {experts} + "
-            f"{mixture.redundant} redundant ones over {_equation(sizes)} = {size} ranks: "
+            f"{mixture.redundant} redundant ones are dealt over {size} ranks: "
             f"{total} % {size} = {total % size}",
             hint=f"num_redundant_experts: {-experts % size}, or ranks: "
             + _listed(_divisors(total, size)),

@@ -106,3 +106,29 @@ def test_every_fault_is_one_message_a_status_and_no_traceback(
 def test_double_verbose_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     run(["plan", "-i", "none.yml", "-vv", *KIMI])
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_verbose_shows_the_memory_of_a_gpu_of_every_stage(
+    rack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "-i", rack, *KIMI, "-v"]) == 0
+    out = capsys.readouterr().out
+    assert "memory of a GPU: stage 0 (node01, 31 layers): weights 35.2 + KV cache 8.7 " in out
+    assert "(1 sequence of 262144) + overhead 4.0 = 47.9 of 129.7 GiB usable, 81.8 left" in out
+    assert run(["plan", "-i", rack, *KIMI]) == 0
+    assert "memory of a GPU" not in capsys.readouterr().out
+
+
+def test_suggest_lists_the_strategies_that_fit_as_text_and_as_json(
+    rack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "-i", rack, "--recipe", KIMI[1], "--suggest"]) == 0
+    text = capsys.readouterr().out
+    assert "8 of 8 strategies fit" in text
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("*  ")] == [
+        "single_node_tp"
+    ]
+    assert run(["plan", "-i", rack, "--recipe", KIMI[1], "--suggest", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["suggestions"][0]
+    assert (first["strategy"], first["recommended"], first["nodes"]) == ("single_node_tp", True, 1)
+    assert first["parallel"][""]["tensor"] == 8

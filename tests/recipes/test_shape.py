@@ -112,3 +112,28 @@ def test_a_variants_shape_counts_before_the_models_and_both_before_the_local_fil
     blocks = own.resolve(Deployment(recipe=recipe, variant="fp8"), "h200")
     assert (plain.shape.layers, plain.shape.quantization_block) == (61, None)
     assert (blocks.shape.layers, blocks.shape.quantization_block) == (61, 128)
+
+
+def test_what_latent_attention_keeps_for_a_token_is_its_latent_and_rotary_part() -> None:
+    assert shape_of_config({**DEEPSEEK, "qk_rope_head_dim": 64}).kv_latent == 576
+    assert shape_of_config(DEEPSEEK).kv_latent is None
+
+
+def test_layers_that_attend_to_the_whole_context_are_told_from_the_others() -> None:
+    kinds = ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 12
+    listed = shape_of_config({"num_hidden_layers": 48, "layer_types": kinds})
+    by_interval = shape_of_config({"num_hidden_layers": 48, "full_attention_interval": 4})
+    assert (listed.kv_layers, by_interval.kv_layers) == (12, 12)
+    assert shape_of_config({"num_hidden_layers": 48}).kv_layers is None
+
+
+def test_the_size_of_the_weights_is_the_indexs_else_the_files(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(DEEPSEEK))
+    assert (local_shape(str(tmp_path)) or ModelShape()).weights_gb is None
+    (tmp_path / "model.safetensors").write_bytes(b"x" * 2000)
+    assert (local_shape(str(tmp_path)) or ModelShape()).weights_gb == 2e-6
+    index = {"metadata": {"total_size": 688_586_727_753}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert (local_shape(str(tmp_path)) or ModelShape()).weights_gb == 688.586727753
+    (tmp_path / "model.safetensors.index.json").write_text("[")
+    assert (local_shape(str(tmp_path)) or ModelShape()).weights_gb is None

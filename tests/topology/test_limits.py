@@ -79,14 +79,14 @@ REFUSED: list[tuple[str, ModelShape, dict[str, Any], dict[str, Any], str]] = [
         ModelShape(experts=16),
         {"tensor": 8, "data": 4, "expert_parallel": True},
         {},
-        r"16 experts .* tensor 8 x data 4 = 32",
+        r"16 experts .* than the 32 ranks .*: tensor 8 x data 4 = 32",
     ),
     (
         "expert load balancing that is uneven",
         MOE,
         {"tensor": 1, "data": 24, "expert_parallel": True},
         {"mixture": Mixture(redundant=0)},
-        r"128 \+ 0 redundant .* data 24 = 24 ranks: 128 % 24 = 8(.|\n)*redundant_experts: 16",
+        r"128 \+ 0 redundant .* over 24 ranks: 128 % 24 = 8(.|\n)*redundant_experts: 16",
     ),
     (
         "experts cut over tensor and data ranks",
@@ -233,4 +233,4 @@ def test_the_sizes_that_a_refusal_names_can_really_be_laid_out() -> None:
 def test_a_refusal_says_so_when_no_size_works_here() -> None:
     with pytest.raises(PlanError, match="do not divide") as caught:
         layout("multi_node_tp", slots(4, 4), shape=ModelShape(attention_heads=1, layers=1))
-    assert "no other sizes of this strategy work on these hosts" in str(caught.value)
+    assert "no sizes near these work on these hosts" in str(caught.value)

@@ -146,7 +146,7 @@ def _check(layout: Layout) -> None:
     assert not [place for place, count in used.items() if count > 1]
     groups: dict[tuple[int, str], list[int]] = {}
     for node in layout.nodes:
-        pool = node.role if node.role in layout.sizes else ""
+        pool: str = node.role if node.role in layout.sizes else ""
         groups.setdefault((node.replica, pool), []).extend(rank.world for rank in node.ranks)
     for (replica, pool), worlds in groups.items():
         assert worlds == list(range(len(worlds)))

@@ -1,0 +1,107 @@
+"""How long a plan takes and how much memory, from 64 to 4,096 hosts of 8 GPUs.
+
+    python -m benchmarks.plan_scale [--check]
+
+Each size runs in a process of its own: the time of `plan()` is the best of three, the memory is
+the process's peak with the inventory, the catalog and the plan in it. "rendered" is what
+`orc plan --json` does on top: every command and spec hash. `--check` fails above the targets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from orchestrator import Catalog, Deployment, Inventory, plan
+
+HOSTS = (64, 256, 1024, 4096)
+SELECTIONS = {
+    "2-node replicas, TP x PP": {"strategy": "multi_node_tp_pp", "nodes": 2, "replicas": "max"},
+    "1 GPU per server, hybrid DP": {"strategy": "multi_node_dep", "nodes": 16, "replicas": "max"},
+    "uneven memory, TP x PP": {
+        "strategy": "multi_node_tp_pp",
+        "nodes": 4,
+        "replicas": "max",
+        "uneven": True,
+    },
+}
+SECONDS, MEGABYTES, GROWTH = 1.0, 300.0, 1.6  # at 4,096 hosts; growth beyond linear
+
+
+def inventory(directory: Path, hosts: int, uneven: bool) -> Inventory:
+    """`hosts` hosts, every third of which has smaller GPUs where they are `uneven`."""
+    lines = []
+    for n in range(hosts):
+        more = ", orc_gpu_memory_gb: 80" if uneven and n % 3 == 0 else ""
+        lines.append(f"    node{n:04}: {{ansible_host: 10.{n // 250}.{n % 250}.5{more}}}")
+    path = directory / "inventory.yml"
+    head = "all:\n  vars: {orc_hardware: h200, orc_interface: bond0}\n  hosts:\n"
+    path.write_text(head + "\n".join(lines) + "\n")
+    return Inventory.load(path)
+
+
+def measure(hosts: int, name: str) -> dict[str, float]:
+    """Seconds to load, plan and render, and the peak memory in MB."""
+    selection = dict(SELECTIONS[name])
+    uneven = bool(selection.pop("uneven", False))
+    deployment = Deployment.model_validate({"recipe": "moonshotai/Kimi-K2.6", **selection})
+    catalog = Catalog.load()
+    catalog.resolve(deployment, "h200")  # the recipe's files are read once, whatever the fleet
+    with tempfile.TemporaryDirectory() as directory:
+        start = time.perf_counter()
+        loaded = inventory(Path(directory), hosts, uneven)
+        load = time.perf_counter() - start
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = plan(loaded, catalog, deployment)
+        seconds.append(time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    start = time.perf_counter()
+    result.to_dict()
+    render = time.perf_counter() - start
+    return {"load": load, "plan": min(seconds), "render": render, "megabytes": peak}
+
+
+def in_a_process(hosts: int, name: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.plan_scale", "--one", str(hosts), name]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return dict(json.loads(out))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail above the targets")
+    parser.add_argument("--one", nargs=2, metavar=("HOSTS", "NAME"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(int(options.one[0]), options.one[1])))
+        return 0
+    missed = []
+    for name in SELECTIONS:
+        print(f"\n{name}\n{'hosts':>6} {'load s':>8} {'plan s':>8} {'rendered s':>10} {'MB':>6}")
+        rows = {hosts: in_a_process(hosts, name) for hosts in HOSTS}
+        for hosts, row in rows.items():
+            print(
+                f"{hosts:>6} {row['load']:>8.2f} {row['plan']:>8.3f} {row['render']:>10.2f} "
+                f"{row['megabytes']:>6.0f}"
+            )
+        # From 256 on: below, what does not depend on the fleet still counts.
+        growth = rows[4096]["plan"] / rows[256]["plan"] / 16
+        print(f"growth from 256 to 4096 hosts: {growth:.2f} x linear")
+        last = rows[4096]
+        if last["plan"] > SECONDS or last["megabytes"] > MEGABYTES or growth > GROWTH:
+            missed.append(name)
+    if missed:
+        print(f"\nabove {SECONDS} s, {MEGABYTES:.0f} MB or {GROWTH} x linear: {'; '.join(missed)}")
+    return 1 if missed and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
