@@ -8,7 +8,7 @@ from orchestrator import __version__
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
 from orchestrator.inventory.host import Host
-from orchestrator.planning.address import url
+from orchestrator.planning.address import listen_address, url
 from orchestrator.planning.environment import node_environment
 from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
@@ -44,6 +44,7 @@ def node_spec(
     # A follower's arguments are its head's, though it serves nothing.
     _refuse_secret_arguments(parts)
     argv = _with_port(recipe.pool_argv(parts, node.parallel), node.port or head.port)
+    argv = _with_host(argv, head.slot.address)
     env = node_environment(
         node, head, layout, parts.env, host.settings, own_env, deployment.health.timeout
     )
@@ -129,6 +130,12 @@ def _with_port(argv: list[str], port: int | None) -> list[str]:
         argv[argv.index("--port") + 1] = str(port)
         return argv
     return argv if port == DEFAULT_PORT else [*argv, "--port", str(port)]
+
+
+def _with_host(argv: list[str], address: str | None) -> list[str]:
+    """`argv` listening on IPv6 where it is met there: vLLM's default is IPv4 alone (0.32.0)."""
+    listen = listen_address(address)
+    return argv if listen == "0.0.0.0" or "--host" in argv else [*argv, "--host", listen]
 
 
 def _served_model(model: str, parts: CommandParts) -> str:

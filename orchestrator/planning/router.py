@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from orchestrator.deployment import Deployment, Router
 from orchestrator.errors import PlanError, did_you_mean
 from orchestrator.inventory.host import Host
-from orchestrator.planning.address import url
+from orchestrator.planning.address import listen_address, url
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import ROUTER_GROUP, Service, service_spec
 from orchestrator.topology.layout import Layout, Slot
@@ -50,7 +50,7 @@ def plan_router(
         "vllm-router",
         *_workers(nodes, layout),
         *("--policy", router.policy or policy or DEFAULT_POLICY),
-        *("--host", "0.0.0.0", "--port", str(port)),
+        *("--host", listen_address(slots[host].address), "--port", str(port)),
         *("--prometheus-port", str(metrics)),
         *("--health-check-interval-secs", str(HEALTH_CHECK_SECONDS)),
     )

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Literal
 
 from orchestrator.deployment import Deployment
+from orchestrator.errors import PlanError
 from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
 from orchestrator.recipes.taxonomy import KvStoreFile
 from orchestrator.topology.alternatives import sizes_in_words, with_alternatives
+from orchestrator.topology.dense import check_dense
 from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
 from orchestrator.topology.fit import MemoryFit
 from orchestrator.topology.group import Group, Member
@@ -142,10 +144,25 @@ def _group(
     experts = engine.parts.has("--enable-expert-parallel")
     wiring = Wiring(master, rpc, engine.balancing, expert_parallel=experts)
     group = engine.rule.group(members, engine.fixed, wiring)
+    if not recipe.mixture_of_experts:
+        check_dense(group, recipe.model)
+    _check_load_balancing(group, deployment)
     mixture = Mixture(recipe.mixture_of_experts, redundant_experts(engine.parts))
     moves_kv = "NixlConnector" in (engine.parts.value("--kv-transfer-config") or "")
     check_shape(recipe.shape, group.sizes, recipe.model, mixture, moves_kv=moves_kv)
     return group
+
+
+def _check_load_balancing(group: Group, deployment: Deployment) -> None:
+    """The user's wish holds or is refused: ranks over several nodes are behind one endpoint."""
+    asked = deployment.load_balancing
+    if asked in ("hybrid", "external") and not all(member.serves for member in group.members):
+        unit, nodes = group.sizes.world // group.sizes.data, len(group.members)
+        raise PlanError(
+            f"load_balancing = {asked}, but a data-parallel rank of {unit} GPUs spans nodes: "
+            f"{group.sizes.data} ranks over {nodes} nodes have one endpoint",
+            hint="leave load_balancing out, or take a tensor x pipeline size of one node at most",
+        )
 
 
 def _nodes(

@@ -101,7 +101,7 @@ def replica_shape(
     nodes = _nodes(name, rule, len(slots), deployment)
     fixed = _fixed(recipe.parts, deployment)
     if _takes_fitted_size(rule, fixed):
-        fixed = replace(fixed, tensor=recipe.fitted_tensor)
+        fixed = replace(fixed, tensor=_fitted_size(recipe, slots))
     elif _fixes_tensor_alone(rule, fixed, deployment):
         fixed = replace(fixed, pipeline=nodes)
     port, exact = _api_port(recipe.parts, deployment)
@@ -151,6 +151,13 @@ def _takes_fitted_size(rule: StrategyRule, fixed: Fixed) -> bool:
     return free and not rule.multi_node and not rule.data_parallel
 
 
+def _fitted_size(recipe: ResolvedRecipe, slots: Sequence[Slot]) -> int | None:
+    """The recipe's tensor size for this hardware, or all GPUs where orc_gpus leaves fewer."""
+    if recipe.fitted_tensor is None:
+        return None
+    return min(recipe.fitted_tensor, max((len(slot.gpus) for slot in slots), default=1))
+
+
 def _nodes(name: str, rule: StrategyRule, hosts: int, deployment: Deployment) -> int:
     """Nodes of one replica: as asked; else 1, or for a multi-node strategy all hosts shared out."""
     nodes = deployment.nodes
@@ -177,6 +184,12 @@ def _nodes(name: str, rule: StrategyRule, hosts: int, deployment: Deployment) ->
 
 
 def _prefill_decode(recipe: ResolvedRecipe, deployment: Deployment) -> ReplicaShape:
+    for name in {"port", "load_balancing"} & deployment.model_fields_set:
+        if (wish := getattr(deployment, name)) is not None:
+            raise PlanError(
+                f"{name} = {wish} is for one engine, and {PREFILL_DECODE} has two",
+                hint=f"leave {name} out; requests go to the router, whose port is router.port",
+            )
     pools = [recipe.pools["prefill"], recipe.pools["decode"]]
     total = sum(pool.nodes for pool in pools)
     halved = deployment.nodes == 1 and all(pool.nodes == 1 for pool in pools)
