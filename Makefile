@@ -28,8 +28,9 @@ test: lint  ## everything: also the tests on a real fleet with real vLLM (root o
 	$(BIN)/python -m tests.fleet env
 	$(BIN)/python -m pytest --durations=20
 
-bench: install  ## time and memory of planning 64 to 4,096 hosts, against the targets
+bench: install  ## planning 64 to 4,096 hosts against the targets; listing recipes with an index
 	$(BIN)/python -m benchmarks.plan_scale --check
+	$(BIN)/python -m benchmarks.recipes_list
 
 demo: install  ## the main job on a real fleet on this machine (root on Debian)
 	$(BIN)/python -m tests.fleet.demo

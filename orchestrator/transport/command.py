@@ -16,6 +16,7 @@ from typing import Protocol
 from orchestrator.errors import DeploymentError, UnreachableError
 from orchestrator.secret import Secret
 from orchestrator.transport.connection import CommandResult, LineSink
+from orchestrator.transport.hang_up import hang_up
 from orchestrator.transport.lines import LineSplitter
 from orchestrator.transport.remote_shell import GRACE, Become, display_name, guarded
 
@@ -153,7 +154,7 @@ class Shell:
                 where=self.host,
             ) from None
         finally:
-            channel.close()
+            hang_up(channel)
         assert status is not None
         if gate:
             gate.check(status)

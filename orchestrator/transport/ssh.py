@@ -13,6 +13,7 @@ from orchestrator.errors import DeploymentError, UnreachableError
 from orchestrator.inventory.host import Host
 from orchestrator.transport.command import BecomeUser, Interruption, Shell
 from orchestrator.transport.connection import CommandResult, LineSink, StreamSocket
+from orchestrator.transport.hang_up import hang_up
 from orchestrator.transport.remote_shell import command_line
 from orchestrator.transport.ssh_config import SshOptions, SshTarget, resolve
 from orchestrator.transport.ssh_connect import Hops, connect, timed_out
@@ -101,7 +102,7 @@ class SshConnection:
         """Hang up. Commands that still run there end by that."""
         self._closed = True  # no lock: whoever is connecting holds it, and need not be waited for
         if self._transport:
-            self._transport.close()
+            hang_up(self._transport)
         if self._own_hops:
             self._own_hops.close()
 
@@ -115,7 +116,7 @@ class SshConnection:
                 self._closed = False
                 self._transport = connect(self._target, self._hops, self._ring, self.interrupted)
                 if self._closed:
-                    self._transport.close()
+                    hang_up(self._transport)
             return self._transport
 
     def _start(self, words: Sequence[str]) -> _SshChannel:
@@ -145,7 +146,7 @@ class SshConnection:
                 if transport.is_active() and not timed_out(error):
                     self._refused(error, pauses)
                     continue
-                transport.close()  # it may still be up, and not answer
+                hang_up(transport)  # it may still be up, and not answer
                 if renewed:
                     raise self._broken() from None
                 renewed = True
@@ -283,7 +284,7 @@ class _SshChannel:
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
-            self._channel.close()
+            hang_up(self._channel)
         if self._closed:
             self._closed()
             self._closed = None

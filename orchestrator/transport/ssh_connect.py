@@ -17,6 +17,7 @@ import tenacity
 
 from orchestrator.errors import UnreachableError
 from orchestrator.transport import host_key_check
+from orchestrator.transport.hang_up import hang_up
 from orchestrator.transport.ssh_config import SshTarget
 from orchestrator.transport.ssh_keys import KeyRing, require
 from orchestrator.transport.ssh_login import LoginDropped, log_in
@@ -73,7 +74,7 @@ class Hops:
             hops, self._hops = list(self._hops.values()), {}
         for hop in hops:
             if hop.transport:
-                hop.transport.close()
+                hang_up(hop.transport)
 
 
 class _Hop:
@@ -127,9 +128,9 @@ def _connect_once(
         log_in(transport, target, ring, passwords=passwords)
     except BaseException as error:
         if transport:
-            transport.close()
+            hang_up(transport)
         with contextlib.suppress(Exception):
-            road.close()
+            hang_up(road)
         if isinstance(error, LoginDropped):
             raise ConnectionFailed(
                 "the connection was closed during login",

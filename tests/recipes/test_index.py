@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +8,7 @@ import pytest
 import yaml
 
 from orchestrator.errors import InputError
+from orchestrator.recipes import recipe_file
 from orchestrator.recipes.directories import catalog_directories
 from orchestrator.recipes.index import Index, load_index, parse_fits, select_entries
 from tests.recipes.making import catalog_with, recipe_data
@@ -129,16 +126,12 @@ def test_a_broken_or_unwritable_cache_is_done_without(made: Path) -> None:
     assert "org/model" in load_index(catalog_directories(made), file_in_the_way).entries
 
 
-def test_listing_all_public_recipes_takes_under_300_ms_once_cached(
-    shared: Path, tmp_path: Path
-) -> None:
-    catalogs = f"{shared / 'catalog'}:{shared / 'catalog-0.33'}"
-    env = os.environ | {"ORC_RECIPES": catalogs, "XDG_CACHE_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "orchestrator", "recipes", "list", "--json"]
-    seconds = []
-    for _ in range(6):
-        began = time.monotonic()
-        done = subprocess.run(command, env=env, capture_output=True, check=True)
-        seconds.append(time.monotonic() - began)
-    assert len(json.loads(done.stdout)) >= 188
-    assert min(seconds[1:]) < 0.3, seconds
+def test_a_warm_index_reads_no_recipe(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes `orc recipes list` fast; `make bench` prints how much."""
+    cold = index_of(made)
+
+    def read(*_: object) -> None:
+        raise AssertionError("a recipe was read")
+
+    monkeypatch.setattr(recipe_file, "read_recipe", read)
+    assert index_of(made).entries == cold.entries

@@ -298,6 +298,21 @@ def test_a_jump_host_that_star_sends_through_itself_is_reached_directly(
     assert hop.connections() == 1
 
 
+def test_hanging_up_is_quiet_when_the_jump_host_is_gone_already(
+    sshd: Sshd, make_sshd: Callable[..., Sshd], client: Client
+) -> None:
+    """paramiko says goodbye through the jump host's connection, and raises EOFError."""
+    hop = make_sshd(address="127.0.0.2")
+    client.write_config(
+        f"Host hop\n  HostName {hop.address}\n  Port {hop.port}\n  User {USER}\n"
+        "Host *\n  ProxyJump hop\n"
+    )
+    pool = client.pool(sshd.host())
+    assert pool.connection("node01").run(["true"]).ok
+    pool._hops.close()
+    pool.close()
+
+
 def test_jump_hosts_in_a_circle_are_an_error(client: Client) -> None:
     client.write_config("Host a\n ProxyJump b\nHost b\n ProxyJump a\n")
     with pytest.raises(InputError, match="more than 8 jump hosts in a row"):
