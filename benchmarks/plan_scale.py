@@ -93,9 +93,8 @@ def main() -> int:
         return 0
     missed = []
     for name in SELECTIONS:
-        print(
-            f"\n{name}\n{'hosts':>6} {'load s':>8} {'first s':>8} {'again s':>8} {'rendered s':>10} {'MB':>6}"
-        )
+        columns = f"{'load s':>8} {'first s':>8} {'again s':>8} {'rendered s':>10} {'MB':>6}"
+        print(f"\n{name}\n{'hosts':>6} {columns}")
         rows = {hosts: in_a_process(hosts, name) for hosts in HOSTS}
         for hosts, row in rows.items():
             print(
