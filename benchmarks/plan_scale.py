@@ -2,8 +2,10 @@
 
     python -m benchmarks.plan_scale [--check]
 
-Each size runs in a process of its own: the time of `plan()` is the best of three, the memory is
-the process's peak with the inventory, the catalog and the plan in it. "rendered" is what
+Each size runs in a process of its own. Times are CPU seconds (there is one thread, and what else
+the machine does should not count): of the first `plan()`, which also makes the hosts out of the
+inventory's variables, and of the best of two more. The memory is the process's peak with the
+inventory, the catalog and the plan in it. "rendered" is what
 `orc plan --json` does on top: every command and spec hash. `--check` fails above the targets.
 """
 
@@ -54,19 +56,25 @@ def measure(hosts: int, name: str) -> dict[str, float]:
     catalog = Catalog.load()
     catalog.resolve(deployment, "h200")  # the recipe's files are read once, whatever the fleet
     with tempfile.TemporaryDirectory() as directory:
-        start = time.perf_counter()
+        start = time.process_time()
         loaded = inventory(Path(directory), hosts, uneven)
-        load = time.perf_counter() - start
+        load = time.process_time() - start
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         result = plan(loaded, catalog, deployment)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    start = time.perf_counter()
+    start = time.process_time()
     result.to_dict()
-    render = time.perf_counter() - start
-    return {"load": load, "plan": min(seconds), "render": render, "megabytes": peak}
+    render = time.process_time() - start
+    return {
+        "load": load,
+        "first": seconds[0],
+        "again": min(seconds[1:]),
+        "render": render,
+        "megabytes": peak,
+    }
 
 
 def in_a_process(hosts: int, name: str) -> dict[str, float]:
@@ -85,18 +93,19 @@ def main() -> int:
         return 0
     missed = []
     for name in SELECTIONS:
-        print(f"\n{name}\n{'hosts':>6} {'load s':>8} {'plan s':>8} {'rendered s':>10} {'MB':>6}")
+        columns = f"{'load s':>8} {'first s':>8} {'again s':>8} {'rendered s':>10} {'MB':>6}"
+        print(f"\n{name}\n{'hosts':>6} {columns}")
         rows = {hosts: in_a_process(hosts, name) for hosts in HOSTS}
         for hosts, row in rows.items():
             print(
-                f"{hosts:>6} {row['load']:>8.2f} {row['plan']:>8.3f} {row['render']:>10.2f} "
-                f"{row['megabytes']:>6.0f}"
+                f"{hosts:>6} {row['load']:>8.2f} {row['first']:>8.3f} {row['again']:>8.3f} "
+                f"{row['render']:>10.2f} {row['megabytes']:>6.0f}"
             )
         # From 256 on: below, what does not depend on the fleet still counts.
-        growth = rows[4096]["plan"] / rows[256]["plan"] / 16
+        growth = rows[4096]["first"] / rows[256]["first"] / 16
         print(f"growth from 256 to 4096 hosts: {growth:.2f} x linear")
         last = rows[4096]
-        if last["plan"] > SECONDS or last["megabytes"] > MEGABYTES or growth > GROWTH:
+        if last["first"] > SECONDS or last["megabytes"] > MEGABYTES or growth > GROWTH:
             missed.append(name)
     if missed:
         print(f"\nabove {SECONDS} s, {MEGABYTES:.0f} MB or {GROWTH} x linear: {'; '.join(missed)}")

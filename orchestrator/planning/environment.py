@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 
 from orchestrator.errors import PlanError
 from orchestrator.inventory.host import HostSettings
 from orchestrator.secret import Secret, is_secret_name
+from orchestrator.topology.ip_address import ip_address
 from orchestrator.topology.layout import Layout, Node
 
 # vLLM sets these itself for offline use; given to a server they break its ranks (vllm-facts).
@@ -86,7 +86,7 @@ def _rank_environment(node: Node, layout: Layout, has_store: bool) -> dict[str, 
     env: dict[str, str] = {}
     spans = layout.nodes_per_replica > 1
     meets_others = spans or "nixl0" in node.ports or has_store
-    if meets_others and node.slot.address and _is_ip(node.slot.address):
+    if meets_others and node.slot.address and ip_address(node.slot.address):
         env["VLLM_HOST_IP"] = node.slot.address
     if spans and node.slot.interface:
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
@@ -106,11 +106,3 @@ def _patience(given: str | Secret | None, deadline: float) -> dict[str, str]:
     default = _ENGINE_READY_SECONDS
     seconds = int(given) if isinstance(given, str) and given.isdigit() else default
     return {_READY_TIMEOUT: str(int(deadline))} if deadline > seconds else {}
-
-
-def _is_ip(address: str) -> bool:
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +10,7 @@ from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.host import Host
 from orchestrator.planning.gpu_memory import gpu_memory
 from orchestrator.recipes.resolved import HardwareProfile
+from orchestrator.topology.ip_address import ip_address
 from orchestrator.topology.layout import Slot
 
 
@@ -104,8 +104,6 @@ def _connection_address(host: Host, facts: HostFacts | None) -> str | None:
     address = host.connection.address
     if host.connection.kind == "local" and address == host.name:
         return "127.0.0.1"
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
+    if ip_address(address) is None:
         return (facts.reached_at if facts else None) or address or None
     return address

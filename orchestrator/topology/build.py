@@ -176,7 +176,7 @@ def _nodes(
     split = partition
     if split is None and shape.layers is not None:
         split = vllm_layer_split(shape.layers, group.sizes.pipeline)
-    stages = layer_ranges(split) if split else None
+    stages = tuple(layer_ranges(split)) if split else None
     nodes = []
     for rank, member in enumerate(group.members):
         role: Role = engine.role or ("worker" if rank else "head")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from orchestrator.errors import PlanError
+from orchestrator.topology.ip_address import ip_address
 from orchestrator.topology.layout import Slot
 
 
@@ -95,7 +95,7 @@ def check_addresses(replica: Sequence[Slot]) -> None:
 
 
 def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
+    parsed = ip_address(address)
+    if parsed is None:
         return address == "localhost" or address.startswith("localhost.")
+    return parsed.is_loopback

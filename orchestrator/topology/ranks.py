@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from orchestrator.topology.layout import GpuRank, Sizes
 
 
+@lru_cache(maxsize=4096)  # replicas that are alike share their ranks
 def gpu_ranks(
-    sizes: Sizes, first: int, gpus: tuple[int, ...], stages: list[tuple[int, int]] | None
+    sizes: Sizes, first: int, gpus: tuple[int, ...], stages: tuple[tuple[int, int], ...] | None
 ) -> tuple[GpuRank, ...]:
     """The ranks of one node's GPUs, whose world ranks are `first`, `first + 1`, ...
 
