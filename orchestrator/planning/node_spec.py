@@ -19,6 +19,7 @@ from orchestrator.topology.engines import DEFAULT_PORT
 from orchestrator.topology.layout import Layout, Node
 
 HF_CACHE = "/root/.cache/huggingface"  # where the public images look for weights
+API_SERVER_COUNT = "--api-server-count"
 
 
 def node_spec(
@@ -44,6 +45,8 @@ def node_spec(
     # A follower's arguments are its head's, though it serves nothing.
     _refuse_secret_arguments(parts)
     argv = _with_port(recipe.pool_argv(parts, node.parallel), node.port or head.port)
+    if not node.serves:
+        argv = _without_api_servers(argv)
     env = node_environment(
         node, head, layout, parts.env, host.settings, own_env, deployment.health.timeout
     )
@@ -129,6 +132,14 @@ def _with_port(argv: list[str], port: int | None) -> list[str]:
         argv[argv.index("--port") + 1] = str(port)
         return argv
     return argv if port == DEFAULT_PORT else [*argv, "--port", str(port)]
+
+
+def _without_api_servers(argv: list[str]) -> list[str]:
+    """`--api-server-count=1 cannot be used with --headless` (vLLM 0.32.0, exit 1)."""
+    if API_SERVER_COUNT not in argv:
+        return argv
+    at = argv.index(API_SERVER_COUNT)
+    return [*argv[:at], *argv[at + 2 :]]
 
 
 def _served_model(model: str, parts: CommandParts) -> str:
