@@ -46,11 +46,12 @@ def up(
     recipes: RecipesOption = None,
     yes: YesOption = False,  # noqa: ARG001 - up asks nothing yet; scripts give it everywhere
     as_json: JsonOption = False,
-    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
+    verbose: VerboseOption = 0,
 ) -> int:
     """Start what the plan says, and wait until every replica answers a completion.
 
-    What runs already with the same spec is left alone.
+    What runs already with the same spec is left alone. With -v the plan's ranks are compared
+    with those that every worker logs about itself.
     """
     if timeout is not None:
         more = [*(selection.assignments or []), f"health.timeout={timeout}"]
@@ -62,6 +63,7 @@ def up(
         recipes=recipes,
         variables={"pull": pull, "replace": replace, "keep_failed": keep_failed},
         check=check,
+        verbose=verbose,
         as_json=as_json,
     )
 
@@ -75,6 +77,7 @@ def play_packaged(
     variables: Mapping[str, Any],
     check: bool,
     as_json: bool,
+    verbose: int = 0,
 ) -> int:
     """Run a packaged playbook for a deployment; returns the exit status."""
     from orchestrator.play.actions.registry import ACTIONS
@@ -93,6 +96,7 @@ def play_packaged(
             catalog=catalog,
             deployment=wanted,
             check=check,
+            verbose=verbose,
             variables=variables,
         )
         recap = run_plays(plays, run)
@@ -103,11 +107,14 @@ def play_packaged(
 def say_result(run: Run, recap: Recap) -> None:
     """The last event: what came of it, as one or two lines and as data."""
     from orchestrator.errors import ExitStatus
+    from orchestrator.planning.address import url
 
     status = recap.exit_status
     data: dict[str, Any] = {"exit_status": int(status), "deployment": run.name}
     if run.plan is not None:
         data["endpoints"] = [endpoint.to_dict() for endpoint in run.plan.endpoints]
+        router = run.plan.router
+        data["router"] = url(router.address, router.port) if router else None
     data["started_replicas"] = sorted(run.started)
     if status != ExitStatus.OK:
         name = f" {run.name}" if run.name else ""
@@ -121,6 +128,8 @@ def say_result(run: Run, recap: Recap) -> None:
         text = "the hosts are fine for this plan"
     else:
         urls = ", ".join(endpoint.url for endpoint in run.plan.endpoints)
+        if run.plan.router is not None:
+            urls += f"; behind the router {url(run.plan.router.address, run.plan.router.port)}"
         word = "is healthy" if run.started else "is unchanged and healthy"
         text = f"{run.name} {word}: {urls}"
     run.say("done", text, data=data)

@@ -87,6 +87,7 @@ def plan(
             *memory_notes(layout, hosts, profile),
             *_notes(layout, router, deployment),
         ),
+        mixture_of_experts=recipe.mixture_of_experts,
         hosts=tuple(places),
     )
 

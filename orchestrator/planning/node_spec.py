@@ -19,6 +19,7 @@ from orchestrator.topology.engines import DEFAULT_PORT
 from orchestrator.topology.layout import Layout, Node
 
 HF_CACHE = "/root/.cache/huggingface"  # where the public images look for weights
+API_SERVER_COUNT = "--api-server-count"
 
 
 def node_spec(
@@ -45,6 +46,8 @@ def node_spec(
     _refuse_secret_arguments(parts)
     argv = _with_port(recipe.pool_argv(parts, node.parallel), node.port or head.port)
     argv = _with_host(argv, head.slot.address)
+    if not node.serves:
+        argv = _without_api_servers(argv)
     env = node_environment(
         node, head, layout, parts.env, host.settings, own_env, deployment.health.timeout
     )
@@ -136,6 +139,14 @@ def _with_host(argv: list[str], address: str | None) -> list[str]:
     """`argv` listening on IPv6 where it is met there: vLLM's default is IPv4 alone (0.32.0)."""
     listen = listen_address(address)
     return argv if listen == "0.0.0.0" or "--host" in argv else [*argv, "--host", listen]
+
+
+def _without_api_servers(argv: list[str]) -> list[str]:
+    """`--api-server-count=1 cannot be used with --headless` (vLLM 0.32.0, exit 1)."""
+    if API_SERVER_COUNT not in argv:
+        return argv
+    at = argv.index(API_SERVER_COUNT)
+    return [*argv[:at], *argv[at + 2 :]]
 
 
 def _served_model(model: str, parts: CommandParts) -> str:

@@ -44,12 +44,17 @@ class Plan:
     router: LaunchSpec | None = None
     services: tuple[LaunchSpec, ...] = ()  # of the KV store; they start before the engines
     notes: tuple[str, ...] = ()
+    mixture_of_experts: bool = False
     hosts: tuple[Slot, ...] = ()  # all it was planned on, in inventory order, used or not
 
     @property
     def everything(self) -> tuple[LaunchSpec, ...]:
         """Every container: the store's services, the nodes, the router, in the order of start."""
         return (*self.services, *self.nodes, *((self.router,) if self.router else ()))
+
+    def pool(self, node: LaunchSpec) -> str:
+        """`prefill` or `decode` under prefill/decode, else the one engine's, an empty string."""
+        return node.role if node.role in self.layout.sizes else ""
 
     def replicas(self) -> list[tuple[LaunchSpec, ...]]:
         """The nodes of each replica, which start, fail, stop and restart together."""

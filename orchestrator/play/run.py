@@ -22,7 +22,8 @@ from orchestrator.transport.pool import ConnectionPool
 
 @dataclass
 class Run:
-    """Given: inventory, pool, emit, what is selected, `check` (say, do not do), variables.
+    """Given: inventory, pool, emit, what is selected, `check` (say, do not do), how verbose
+    it is, variables.
 
     Found out by actions, in this order: facts, plan, observation, decision, checks of the
     endpoints.
@@ -35,6 +36,7 @@ class Run:
     deployment: Deployment | None = None
     name: str | None = None
     check: bool = False
+    verbose: int = 0
     variables: Mapping[str, Any] = field(default_factory=dict)
 
     facts: dict[str, HostFacts] = field(default_factory=dict)

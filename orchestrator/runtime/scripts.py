@@ -122,6 +122,19 @@ tails() {
 tails "$@"
 """
 
+_LOG_MATCHES = """
+matches() {
+  text=$1
+  shift
+  for name in "$@"; do
+    printf '@log %s\\n' "$name"
+    docker logs "$name" </dev/null 2>&1 | grep -F -e "$text"
+    echo
+  done
+}
+matches "$@"
+"""
+
 _DISK_FREE = """
 root=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null </dev/null)
 df -Pk "${root:-/var/lib/docker}" 2>/dev/null || df -Pk /
@@ -177,6 +190,11 @@ def stop_script(
 def log_tails_script(container_ids: Sequence[str], lines: int) -> Script:
     """The last `lines` of each container's log; `containers.parse_log_tails` reads them."""
     return Script(_LOG_TAILS, (str(lines), *container_ids))
+
+
+def log_matches_script(containers: Sequence[str], text: str) -> Script:
+    """The lines with `text` of each container's log; `containers.parse_log_tails` reads them."""
+    return Script(_LOG_MATCHES, (text, *containers))
 
 
 def disk_free_script() -> Script:

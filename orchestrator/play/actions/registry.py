@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from orchestrator.play.action import Action
 from orchestrator.play.actions import (
+    compare_ranks,
     kv_store,
     preflight,
     probe,
@@ -25,6 +26,7 @@ ACTIONS: Mapping[str, Action] = {
         start.ACTION,
         wait_healthy.ACTION,
         router.ACTION,
+        compare_ranks.ACTION,
         probe.ACTION,
         stop.ACTION,
     )
