@@ -20,7 +20,13 @@ def read(tmp_path: Path, text: str) -> tuple[Play, ...]:
 @pytest.mark.parametrize(
     ("name", "actions"),
     [
-        ("launch", ["preflight", "pull_image", "kv_store", "start", "wait_healthy", "router"]),
+        (
+            "launch",
+            [
+                *("preflight", "pull_image", "kv_store", "start"),
+                *("wait_healthy", "router", "compare_ranks"),
+            ],
+        ),
         ("stop", ["stop"]),
         ("preflight", ["preflight"]),
     ],
