@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.version import __version__
+
 if TYPE_CHECKING:
     from orchestrator.deployment import Deployment
     from orchestrator.inventory.load import Inventory
@@ -11,7 +13,6 @@ if TYPE_CHECKING:
     from orchestrator.recipes.catalog import Catalog
 
 __all__ = ["Catalog", "Deployment", "Inventory", "Plan", "__version__", "plan"]
-__version__ = "0.1.0"
 
 # Loaded when first asked for, so that `orc --help` and completion are fast (PEP 562).
 _MODULES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator import __version__
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
 from orchestrator.inventory.host import Host
@@ -17,6 +16,7 @@ from orchestrator.runtime.container import Container
 from orchestrator.secret import Secret, is_secret_name
 from orchestrator.topology.engines import DEFAULT_PORT
 from orchestrator.topology.layout import Layout, Node
+from orchestrator.version import __version__
 
 HF_CACHE = "/root/.cache/huggingface"  # where the public images look for weights
 API_SERVER_COUNT = "--api-server-count"

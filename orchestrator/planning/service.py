@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from orchestrator import __version__
 from orchestrator.deployment import Deployment
 from orchestrator.inventory.host import Host
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.runtime.container import Container
 from orchestrator.secret import Secret
 from orchestrator.topology.layout import Slot
+from orchestrator.version import __version__
 
 ServiceRole = Literal["router", "kv_master", "kv_store"]
 

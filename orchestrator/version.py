@@ -1,0 +1,3 @@
+"""The version of `orc`, which containers carry as the label `orc.version`."""
+
+__version__ = "0.1.0"
