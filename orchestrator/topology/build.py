@@ -108,6 +108,12 @@ def _share(shape: ReplicaShape, replica: tuple[Slot, ...]) -> list[tuple[Engine,
     if shape.halved:
         (slot,) = replica
         half = len(slot.gpus) // 2
+        if half == 0:
+            raise PlanError(
+                f"two pools cannot share {slot.host}, which has 1 GPU to use",
+                where=slot.host,
+                hint="a node for each pool, or more of its GPUs in orc_gpus",
+            )
         parts = (slot.gpus[:half], slot.gpus[half : 2 * half])
         return [
             (engine, (replace(slot, gpus=gpus),))

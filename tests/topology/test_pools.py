@@ -62,3 +62,9 @@ def test_replicas_of_pools_take_hosts_in_order() -> None:
 def test_nodes_that_contradict_the_pools_are_refused() -> None:
     with pytest.raises(PlanError, match=r"prefill 1 \+ decode 1 = 2 nodes"):
         pools(*ONE_EACH, 8, 8, 8, nodes=3)
+
+
+def test_two_pools_cannot_share_a_node_of_one_gpu() -> None:
+    deployment = Deployment.model_validate({"recipe": "org/model", "nodes": 1})
+    with pytest.raises(PlanError, match="two pools cannot share node01, which has 1 GPU"):
+        build_layout(prefill_decode((1, "tp"), (1, "tp")), slots(1), deployment)
