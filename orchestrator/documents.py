@@ -74,7 +74,12 @@ class Document:
     data: Any
 
     def where(self, keys: Sequence[Key] = ()) -> str:
-        """`file:line` of the value under `keys`, or of its nearest parent that exists."""
+        """`file:line` of the value under `keys`, or of its nearest parent that exists.
+
+        The path alone where there is no text, as of a document made of flags.
+        """
+        if not self.text:
+            return self.path
         try:
             node = yaml.compose(self.text, Loader=yaml.CSafeLoader)
         except yaml.YAMLError:  # JSON that is no YAML, or another form altogether
@@ -104,23 +109,25 @@ class Document:
     def _explain(
         self, error: ValidationError, model: type[BaseModel], under: tuple[Key, ...]
     ) -> InputError:
-        lines, hints = [], []
-        first: tuple[Key, ...] = ()
+        lines: list[str] = []
+        hints = []
+        first = ""
         for fault in error.errors(include_url=False, include_input=True):
             path = under + tuple(part for part in fault["loc"] if not _is_union_tag(part))
-            first = first or path
+            where = self.where(path)
+            first = first or where
+            place = f"{where}: " if lines else ""
             name = ".".join(str(part) for part in path) or "the document"
             if fault["type"] == "extra_forbidden":
-                lines.append(f"unknown key {name!r} ({self.where(path)})")
+                lines.append(f"{place}unknown key {name!r}")
                 hints.append(did_you_mean(str(path[-1]), _known_keys(model, fault["loc"])))
             else:
                 message = fault["msg"].removeprefix("Value error, ")
                 message = message[:1].lower() + message[1:]
                 got = "" if fault["type"] == "missing" else f", not {_short(fault['input'])}"
-                lines.append(f"{name}: {message}{got} ({self.where(path)})")
-        return InputError(
-            "\n".join(lines), where=self.where(first), hint="; ".join(dict.fromkeys(hints)) or None
-        )
+                lines.append(f"{place}{name}: {message}{got}")
+        hint = "; ".join(dict.fromkeys(hints)) or None
+        return InputError("\n".join(lines), where=first, hint=hint)
 
 
 def read_document(path: Path | str) -> Document:

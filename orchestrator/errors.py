@@ -105,3 +105,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return "there are none"
     shown = ", ".join(names[:20])
     return f"known: {shown}" + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def name_hint(name: str, known: Iterable[str]) -> str:
+    """As `did_you_mean`, and where one name is near, the others too."""
+    names = list(known)
+    hint = did_you_mean(name, names)
+    return f"{hint} (there are: {', '.join(names)})" if nearest(name, names) else hint

@@ -67,13 +67,13 @@ def test_python_objects_are_not_made() -> None:
 
 def test_an_unknown_key_names_file_line_and_the_nearest_key() -> None:
     message = fault("recipe: a/b\nstratgy: x\n")
-    assert "unknown key 'stratgy' (d.yml:2)" in message
+    assert message.startswith("d.yml:2: unknown key 'stratgy'\n")
     assert "did you mean 'strategy'?" in message
 
 
 def test_an_unknown_nested_key_is_matched_against_its_own_level() -> None:
     message = fault("recipe: a/b\nparallel:\n  tensr: 8\n")
-    assert "unknown key 'parallel.tensr' (d.yml:3)" in message
+    assert message.startswith("d.yml:3: unknown key 'parallel.tensr'\n")
     assert "did you mean 'tensor'?" in message
 
 
@@ -90,13 +90,14 @@ def test_a_wrong_duration_says_what_a_duration_is() -> None:
 
 def test_a_document_of_another_kind_is_refused() -> None:
     assert "d.yml:1" in fault("- a\n- b\n")
-    assert "d.yml:1" in fault("")
+    assert fault("").startswith("d.yml: ")
 
 
 def test_several_faults_are_shown_together() -> None:
     message = fault("recipe: a/b\nnodes: 0\nport: 99999\n")
-    assert "nodes" in message
-    assert "port" in message
+    first, second = message.splitlines()
+    assert first.startswith("d.yml:2: nodes: ")
+    assert second.startswith("d.yml:3: port: ")
 
 
 def test_a_value_that_contains_itself_is_refused_and_one_that_is_shared_is_not() -> None:

@@ -17,10 +17,11 @@ from orchestrator.cli.options import (
     JsonOption,
     VerboseOption,
 )
-from orchestrator.cli.session import Reach, not_there, session
+from orchestrator.cli.session import Reach, not_there, session, where_known
 from orchestrator.errors import DeploymentError, ExitStatus, OrcError
 
 if TYPE_CHECKING:
+    from orchestrator.health.observation import Observation
     from orchestrator.runtime.containers import ContainerState
     from orchestrator.runtime.log_lines import LogLine
     from orchestrator.secret import Secret
@@ -71,20 +72,24 @@ def logs(
             if rank in (None, state.rank) and replica in (None, state.replica)
         ]
         if not states:
-            return _nothing(
-                not_there(seen, name) if name else "nothing deployed", bool(seen.unknown)
-            )
+            text = not_there(seen, name) if name else "nothing is deployed"
+            if seen.containers(name):
+                text = "no rank that runs is the one asked for"
+            sys.stderr.write(text + where_known(seen) + "\n")
+            return int(_unknown_status(seen))
         printer = Printer(states, timestamps=timestamps, as_json=as_json)
         if follow:
             _follow(opened.pool, states, printer, tail, since)
         else:
             _print_once(opened.pool, states, printer, tail, since)
-        return int(ExitStatus.UNREACHABLE if seen.unreachable else ExitStatus.OK)
+        return int(_unknown_status(seen))
 
 
-def _nothing(text: str, unknown: bool) -> int:
-    sys.stderr.write(text + "\n")
-    return int(ExitStatus.UNREACHABLE if unknown else ExitStatus.OK)
+def _unknown_status(seen: Observation) -> ExitStatus:
+    """The status of `orc status` for hosts whose containers are not known."""
+    if seen.broken:
+        return ExitStatus.FAILED
+    return ExitStatus.UNREACHABLE if seen.unreachable else ExitStatus.OK
 
 
 class Printer:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
+from typing import Annotated
 
 import typer
 
+from orchestrator import __version__
 from orchestrator.cli import recipes
 from orchestrator.cli.check import check
 from orchestrator.cli.down import down
@@ -20,12 +23,32 @@ from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
     name="orc",
-    help="Deploy vLLM on many nodes over SSH: plan, launch, watch, restart.",
+    help="Deploy vLLM on many nodes over SSH: plan, launch, watch, stop.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.callback()(lambda: None)  # so that even a single command is called by its name
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"orc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """What stands before the command."""
+
+
 app.command()(inventory)
 app.command()(plan)
 app.command()(check)
@@ -39,6 +62,7 @@ recipes.register(app)
 
 def main() -> None:
     """Run `orc` with the process's arguments and exit with its status."""
+    _take_ansible_inventory()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -52,7 +76,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitStatus.INTERRUPTED, arguments)
     except typer.TyperException as error:
-        return _fail(error.format_message(), ExitStatus.USAGE, arguments)
+        return _fail(_usage(error), ExitStatus.USAGE, arguments)
     except BrokenPipeError:
         return ExitStatus.OK
     except Exception as error:
@@ -62,6 +86,47 @@ def run(arguments: list[str]) -> int:
 
 def _fail(message: str, status: ExitStatus, arguments: list[str]) -> int:
     sys.stderr.write(message + "\n")
-    if "-vv" in arguments:
+    if "-vv" in arguments or sum(word in ("-v", "--verbose") for word in arguments) > 1:
         traceback.print_exc()
     return int(status)
+
+
+def _take_ansible_inventory() -> None:
+    """ANSIBLE_INVENTORY counts where ORC_INVENTORY is not set; Ansible parts it by commas."""
+    named = [path for path in os.environ.get("ANSIBLE_INVENTORY", "").split(",") if path]
+    if named:
+        os.environ.setdefault("ORC_INVENTORY", os.pathsep.join(named))
+
+
+# What people of `ansible` and of `vllm serve` try first, and what says it here.
+_ANSIBLE_OPTIONS = {
+    ("-e", "--extra-vars"): "--set KEY=VALUE sets a field of the deployment; variables of hosts"
+    " stand in the inventory",
+    ("-u", "--user"): "set ansible_user in the inventory",
+    ("--private-key", "--key-file"): "set ansible_ssh_private_key_file in the inventory",
+    ("-b", "--become"): "set ansible_become: true in the inventory",
+    (
+        "-K",
+        "--ask-become-pass",
+    ): "set ansible_become_password in the inventory, under Ansible Vault",
+    ("-k", "--ask-pass"): "set ansible_password in the inventory, under Ansible Vault",
+    ("-J", "--ask-vault-pass", "--vault-id"): "--vault-password-file takes a file, or a program"
+    " that prints the password",
+}
+
+
+def _usage(error: typer.TyperException) -> str:
+    """A mistake in the command line, and where to see how it is right."""
+    message = error.format_message()
+    if message.startswith("Usage:"):  # a command that was called with nothing: its help
+        return message
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "orc"
+    hint = f"`{command} --help` shows how it is called"
+    option = getattr(error, "option_name", "")
+    for names, instead in _ANSIBLE_OPTIONS.items():
+        if option in names:
+            return f"error: no such option: {option}\n  do:  {instead}"
+    if option.startswith("--") and command in ("orc plan", "orc check", "orc up"):
+        hint += f"; an argument of vLLM is given so: --set args.{option[2:]}=VALUE"
+    return f"error: {message[:1].lower()}{message[1:].rstrip('.')}\n  do:  {hint}"

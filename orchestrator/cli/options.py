@@ -12,7 +12,8 @@ InventoryOption = Annotated[
     typer.Option(
         "-i",
         "--inventory",
-        help="Inventory file or directory; may be given several times.",
+        help="Inventory file or directory, as Ansible's; may be given several times. "
+        "ANSIBLE_INVENTORY counts too.",
         envvar="ORC_INVENTORY",
     ),
 ]
@@ -51,7 +52,9 @@ AcceptHostKeysOption = Annotated[
         help="Trust a host that is not in known_hosts yet (first contact).",
     ),
 ]
-CheckOption = Annotated[bool, typer.Option("--check", help="Say what would be done; do nothing.")]
+CheckOption = Annotated[
+    bool, typer.Option("--check", "-C", help="Say what would be done; do nothing.")
+]
 DeploymentArgument = Annotated[
     str | None,
     typer.Argument(metavar="NAME", help="A deployment; all of them when it is left out."),

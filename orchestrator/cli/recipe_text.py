@@ -60,9 +60,8 @@ def _command_text(resolved: ResolvedRecipe, command: NodeCommand) -> str:
     shown = heading + shell_text(command.argv, command.env)
     if command.complete and resolved.strategy.deploy_type == "single_node":
         words = docker_argv(resolved, command.argv, command.env, command.port)
-        shown += "\n\n" + " ".join(
-            word if word.startswith("~") else shlex.quote(word) for word in words
-        )
+        shown += "\n\n# without orc, as the recipe site gives it; `orc plan` shows what orc runs\n"
+        shown += " ".join(word if word.startswith("~") else shlex.quote(word) for word in words)
     return shown
 
 

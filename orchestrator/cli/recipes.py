@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.options import JsonOption, RecipesOption
-from orchestrator.errors import ExitStatus, InputError
+from orchestrator.cli.completion import hardware_names, recipe_names, strategy_names
+from orchestrator.cli.options import JsonOption, RecipesOption, VerboseOption
+from orchestrator.errors import ExitStatus, InputError, name_hint
 
 if TYPE_CHECKING:
     from orchestrator.deployment import Deployment
@@ -37,15 +39,29 @@ def _print_json(data: Any) -> None:
 
 @recipes_app.command("list")
 def list_command(
+    pattern: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Only those with this in their name.")
+    ] = "",
     hardware: Annotated[
-        str | None, typer.Option("--hardware", help="Only those that run on this hardware.")
+        str | None,
+        typer.Option(
+            "--hardware",
+            help="Only those that run on this hardware.",
+            autocompletion=hardware_names,
+        ),
     ] = None,
     fits: Annotated[
         str | None,
         typer.Option("--fits", metavar="NxHARDWARE", help="Only what fits so many hosts: 2xh200."),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option("--strategy", "-s", help="Only those that allow this strategy.")
+        str | None,
+        typer.Option(
+            "--strategy",
+            "-s",
+            help="Only those that allow this strategy.",
+            autocompletion=strategy_names,
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option("--task", help="text, multimodal, omni or embedding.")
@@ -55,6 +71,7 @@ def list_command(
     ] = None,
     recipes: RecipesOption = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> None:
     """List the recipes, all or those that match."""
     from orchestrator.recipes.directories import catalog_directories
@@ -66,11 +83,24 @@ def list_command(
         if hardware not in (None, named):
             raise InputError(f"--fits says {named}, and --hardware says {hardware}")
         hardware = named
-    index = load_index(catalog_directories(recipes))
+    directories = catalog_directories(recipes)
+    if strategy is not None or task is not None:
+        from orchestrator.recipes.catalog import Catalog  # not needed where the index is enough
+
+        catalog = Catalog(directories)
+        _check_known("strategy", strategy, catalog.strategies)
+        _check_known("task", task, [one.id for one in catalog.taxonomy.tasks])
+    index = load_index(directories)
     for fault in index.faults:
         sys.stderr.write(f"not listed: {fault}\n")
     found = select_entries(
-        index, hardware=hardware, nodes=nodes, strategy=strategy, task=task, memory=memory
+        index,
+        hardware=hardware,
+        nodes=nodes,
+        strategy=strategy,
+        task=task,
+        memory=memory,
+        pattern=pattern,
     )
     if as_json:
         _print_json(found)
@@ -82,12 +112,26 @@ def list_command(
         sys.stderr.write("no recipe matches\n")
 
 
+def _check_known(kind: str, name: str | None, known: Iterable[str]) -> None:
+    if name is not None and name not in known:
+        raise InputError(f"there is no {kind} {name!r}", hint=name_hint(name, known))
+
+
 @recipes_app.command("show")
 def show_command(
-    recipe: Annotated[str, typer.Argument(help="org/name, or a file: .yaml, .json, .md")],
+    recipe: Annotated[
+        str,
+        typer.Argument(help="org/name, or a file: .yaml, .json, .md", autocompletion=recipe_names),
+    ],
     variant: Annotated[str | None, typer.Option("--variant", help="Variant.")] = None,
-    hardware: Annotated[str | None, typer.Option("--hardware", help="Hardware profile.")] = None,
-    strategy: Annotated[str | None, typer.Option("--strategy", "-s", help="Strategy.")] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option("--hardware", help="Hardware profile.", autocompletion=hardware_names),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option("--strategy", "-s", help="Strategy.", autocompletion=strategy_names),
+    ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Nodes per replica.")] = None,
     feature: Annotated[
         list[str] | None,
@@ -106,6 +150,7 @@ def show_command(
     ] = False,
     recipes: RecipesOption = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> None:
     """Show a recipe, and the commands that a selection of it comes to."""
     from orchestrator.cli.selection import read_deployment
@@ -206,6 +251,7 @@ def validate_command(
     paths: Annotated[list[Path], typer.Argument(help="Recipe files, or directories of them.")],
     recipes: RecipesOption = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Check recipes: every fault with file, line and path."""
     from orchestrator.recipes.catalog import Catalog
@@ -242,6 +288,7 @@ def add_command(
     ] = False,
     recipes: RecipesOption = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> None:
     """Copy a recipe into your own catalog (the first of --recipes), after validation."""
     from orchestrator.recipes.add import add_recipe

@@ -9,25 +9,42 @@ from typing import Annotated, Any
 
 import typer
 
+from orchestrator.cli.completion import hardware_names, recipe_names, strategy_names
 from orchestrator.deployment import Deployment
 from orchestrator.documents import Document, parse_document, read_document
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, did_you_mean, nearest
 
 FileOption = Annotated[
     Path | None,
     typer.Option("--deployment", "-d", help="YAML file with a deployment; flags override it."),
 ]
 RecipeOption = Annotated[
-    str | None, typer.Option("--recipe", "-r", help="Recipe: org/name, or a file.")
+    str | None,
+    typer.Option(
+        "--recipe", "-r", help="Recipe: org/name, or a file.", autocompletion=recipe_names
+    ),
 ]
 NameOption = Annotated[
     str | None, typer.Option("--name", help="Name of the deployment, its containers and labels.")
 ]
 VariantOption = Annotated[str | None, typer.Option("--variant", help="Variant of the recipe.")]
 HardwareOption = Annotated[
-    str | None, typer.Option("--hardware", help="Hardware profile; only hosts of it are used.")
+    str | None,
+    typer.Option(
+        "--hardware",
+        help="Hardware profile; only hosts of it are used.",
+        autocompletion=hardware_names,
+    ),
 ]
-StrategyOption = Annotated[str | None, typer.Option("--strategy", "-s", help="How to split.")]
+StrategyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        "-s",
+        help="How to split the model; `orc plan --suggest` lists what fits.",
+        autocompletion=strategy_names,
+    ),
+]
 NodesOption = Annotated[int | None, typer.Option("--nodes", "-n", help="Nodes per replica.")]
 ReplicasOption = Annotated[
     str | None, typer.Option("--replicas", help="Number of replicas, or max.")
@@ -151,6 +168,14 @@ def _assign(data: dict[str, Any], assignment: str) -> None:
         raise InputError(
             f"--set {assignment!r} is not KEY=VALUE",
             hint="for example --set args.max-model-len=131072",
+        )
+    field = key.partition(".")[0]
+    if field not in Deployment.model_fields:
+        raise InputError(
+            f"--set {assignment}: a deployment has no field {field!r}",
+            hint=f"an argument of vLLM is args.NAME: --set args.{assignment}"
+            if nearest(field, Deployment.model_fields) is None
+            else did_you_mean(field, Deployment.model_fields),
         )
     parts = key.split(".", 1) if key.startswith(("args.", "env.")) else key.split(".")
     *parents, last = parts

@@ -90,5 +90,10 @@ def choose(seen: Observation, name: str | None) -> str | None:
 def not_there(seen: Observation, name: str) -> str:
     """What to say of a deployment of which no container was found."""
     there = seen.deployments()
-    more = f"; {did_you_mean(name, there)}" if there else "; nothing is deployed"
-    return f"no container of {name} was found{more}"
+    more = did_you_mean(name, there) if there else "nothing is deployed"
+    return f"no container of {name} was found; {more}"
+
+
+def where_known(seen: Observation) -> str:
+    """What to add to "there is none", which is known of the hosts that answered only."""
+    return " on the hosts that answered" if seen.unknown else ""

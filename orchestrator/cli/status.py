@@ -13,7 +13,7 @@ from orchestrator.cli.options import (
     JsonOption,
     VerboseOption,
 )
-from orchestrator.cli.session import Reach, not_there, session
+from orchestrator.cli.session import Reach, not_there, session, where_known
 from orchestrator.errors import ExitStatus
 from orchestrator.planning.service import group_name
 
@@ -76,7 +76,8 @@ def status_lines(
         for replica in one.replicas:
             lines += _replica_lines(replica)
     if not statuses:
-        lines.append(not_there(seen, name) if name else "nothing deployed")
+        text = not_there(seen, name) if name else "nothing is deployed"
+        lines.append(text + where_known(seen))
     for host, why in _unknown(seen).items():
         lines.append(f"{host}: unknown: {why.removeprefix(f'{host}: ')}")
     return lines

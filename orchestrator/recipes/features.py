@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.errors import InputError, did_you_mean
+from orchestrator.errors import InputError, name_hint
 from orchestrator.recipes.keyed import for_hardware
 from orchestrator.recipes.resolved import HardwareProfile
 from orchestrator.recipes.schema import Feature, Recipe
@@ -111,8 +111,7 @@ def _wanted(
             raise InputError(
                 f"the recipe has no feature {name!r}",
                 where=where,
-                hint=did_you_mean(name, recipe.features)
-                + f" (there are: {', '.join(recipe.features) or 'none'})",
+                hint=name_hint(name, recipe.features),
             )
         if word.startswith("-"):
             if mode:

@@ -79,11 +79,13 @@ def select_entries(
     strategy: str | None = None,
     task: str | None = None,
     memory: float | None = None,
+    pattern: str = "",
 ) -> dict[str, Entry]:
     """The entries that match all that is given, each with the variants that do under `fitting`.
 
     `nodes` with `hardware`: the variants that fit into the memory of so many hosts. `memory`:
-    those that need at most so many GB. Raises InputError for an unknown hardware.
+    those that need at most so many GB. `pattern`: part of the name, in any case. Raises
+    InputError for an unknown hardware.
     """
     if hardware is not None and hardware not in index.profiles:
         raise InputError(
@@ -92,7 +94,7 @@ def select_entries(
         )
     found = {}
     for name, entry in index.entries.items():
-        if task is not None and task not in entry["tasks"]:
+        if pattern.lower() not in name.lower() or task not in (None, *entry["tasks"]):
             continue
         fitting = _fitting(index, entry, hardware, nodes, strategy, memory)
         if fitting:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.deployment import Deployment, Pool
-from orchestrator.errors import InputError, did_you_mean
+from orchestrator.errors import InputError, did_you_mean, name_hint
 from orchestrator.recipes.features import ChosenFeature, choose_features
 from orchestrator.recipes.keyed import for_hardware, sized
 from orchestrator.recipes.part import PoolMode
@@ -132,16 +132,9 @@ def _variant(name: str, where: str, recipe: Recipe, wanted: str) -> Variant:
         raise InputError(
             f"recipe {name} has no variant {wanted!r}",
             where=where,
-            hint=_names(wanted, recipe.variants),
+            hint=name_hint(wanted, recipe.variants),
         )
     return recipe.variants[wanted]
-
-
-def _names(wanted: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    """The nearest name, and all that there are."""
-    hint = did_you_mean(wanted, known)
-    listing = ", ".join(known)
-    return hint if hint.startswith("known:") or not known else f"{hint} (there are: {listing})"
 
 
 def _check_hardware(
@@ -184,7 +177,7 @@ def _strategy(
         raise InputError(
             f"there is no strategy {wanted!r}",
             where=where,
-            hint=_names(wanted, tuple(offered) or tuple(offer.strategies)),
+            hint=name_hint(wanted, tuple(offered) or tuple(offer.strategies)),
         )
     if not strategy_supported(recipe, wanted, hardware):
         usable = [name for name in offered if strategy_supported(recipe, name, hardware)]
@@ -233,7 +226,7 @@ def _kv_offload(
     if option is None:
         known = (*offer.kv_options, *offer.kv_stores)
         raise InputError(
-            f"there is no KV offload {wanted!r}", where=where, hint=_names(wanted, known)
+            f"there is no KV offload {wanted!r}", where=where, hint=name_hint(wanted, known)
         )
     refusal = _option_refusal(recipe, wanted, option, hardware, strategy)
     if refusal:

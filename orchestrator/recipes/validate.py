@@ -37,6 +37,8 @@ def validate_path(path: Path, catalog: Catalog) -> tuple[int, list[OrcError]]:
 
     Raises InputError when there is nothing to check.
     """
+    if not path.exists():
+        raise InputError("no such file or directory", where=str(path))
     if not path.is_dir():
         return 1, validate_file(path, catalog)
     faults: list[OrcError] = []

@@ -36,6 +36,36 @@ def test_list_without_a_match_says_so_on_stderr(capsys: pytest.CaptureFixture[st
     assert (out, err) == ("", "no recipe matches\n")
 
 
+def test_list_takes_a_part_of_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recipes", "list", "kimi-k2.6", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["moonshotai/Kimi-K2.6"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-s", "multi_node_pp"], "there is no strategy 'multi_node_pp'\n  do:  did you mean"),
+        (["--task", "chat"], "there is no task 'chat'\n  do:  known: embedding, "),
+    ],
+)
+def test_list_refuses_a_strategy_or_task_that_does_not_exist(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recipes", "list", *words]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_feature_that_is_not_there_is_answered_with_those_that_are_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show = ["recipes", "show", "openai/gpt-oss-120b", "--feature"]
+    assert run([*show, "vision"]) == 1
+    assert "do:  known: spec_decoding, tool_calling\n" in capsys.readouterr().err
+    assert run([*show, "tool_caling"]) == 1
+    hint = "do:  did you mean 'tool_calling'? (there are: tool_calling, spec_decoding)\n"
+    assert hint in capsys.readouterr().err
+
+
 def test_list_refuses_hardware_that_contradicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["recipes", "list", "--fits", "2xh200", "--hardware", "b200"]) == 1
     assert "--fits says h200, and --hardware says b200" in capsys.readouterr().err
@@ -48,7 +78,8 @@ def test_show_prints_the_command_of_a_single_node_and_its_docker_form(
     out = capsys.readouterr().out
     assert "On h200: strategy single_node_tp, variant default" in out
     assert "vllm serve moonshotai/Kimi-K2.6 \\\n  --trust-remote-code \\\n" in out
-    assert "docker run --gpus all --privileged --ipc=host -p 8000:8000 -v ~/.cache" in out
+    docker = "docker run --gpus all --privileged --ipc=host -p 8000:8000 -v ~/.cache"
+    assert f"`orc plan` shows what orc runs\n{docker}" in out
 
 
 def test_show_prints_one_command_a_node(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +150,13 @@ def test_validate_names_every_fault_and_fails(
     file.write_text(yaml.safe_dump(recipe_data()))
     assert run(["recipes", "validate", str(file)]) == 0
     assert capsys.readouterr().out == "1 file checked, no faults\n"
+
+
+def test_validate_says_that_a_file_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["recipes", "validate", str(tmp_path / "model")]) == 1
+    assert f"error: {tmp_path / 'model'}: no such file or directory" in capsys.readouterr().err
 
 
 def test_validate_of_a_catalog_knows_the_names_that_it_brings_itself(
