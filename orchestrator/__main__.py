@@ -1,6 +1,16 @@
-"""`python -m orchestrator` is `orc`."""
+"""The command `orc`, and `python -m orchestrator`."""
 
-from orchestrator.cli.main import main
+import signal
+
+
+def main() -> None:
+    """Load `orc` and run it. A Ctrl-C before it is loaded ends it without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from orchestrator.cli.main import main as run
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
 
 if __name__ == "__main__":
     main()

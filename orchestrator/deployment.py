@@ -13,6 +13,10 @@ from orchestrator.secret import Secret, is_secret_name
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_IMAGE = re.compile(r"[\w\[][\w./:@\[\]-]*", re.ASCII)
+_ARGUMENT = re.compile(r"-{0,2}[A-Za-z][\w.-]*", re.ASCII)
+_LONGEST = 366 * 24 * 3600.0  # seconds; more is a slip, and overflows the clocks it is given to
+_MOST = 10_000  # nodes, replicas, instances
 
 
 def seconds(value: Any) -> float:
@@ -21,12 +25,18 @@ def seconds(value: Any) -> float:
     Raises ValueError for anything else.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return _bounded(value)
     text = str(value).strip()
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError("a duration is a number with ms, s, m or h, such as 45m or 1h30m")
-    return sum(float(number) * _UNIT_SECONDS[unit or None] for number, unit in parts)
+    return _bounded(sum(float(number) * _UNIT_SECONDS[unit or None] for number, unit in parts))
+
+
+def _bounded(value: float) -> float:
+    if not 0 <= value <= _LONGEST:  # neither is a NaN
+        raise ValueError("a duration is from 0 up to a year")
+    return float(value)
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
@@ -50,7 +60,7 @@ class Parallel(_Selection):
 class Pool(_Selection):
     """One pool of prefill/decode: its nodes, and how they work together."""
 
-    nodes: int = Field(ge=1)
+    nodes: int = Field(ge=1, le=_MOST)
     parallelism: Literal["tp", "tep", "dep"] | None = None
 
 
@@ -79,7 +89,7 @@ class Deployment(_Selection):
     variant: str = "default"
     hardware: str | None = None
     strategy: str | None = None
-    nodes: int | None = Field(default=None, ge=1)
+    nodes: int | None = Field(default=None, ge=1, le=_MOST)
     pools: dict[Literal["prefill", "decode"], Pool | int] | None = None
     replicas: int | Literal["max"] = 1
     features: tuple[str, ...] | None = None
@@ -89,7 +99,7 @@ class Deployment(_Selection):
     env: dict[str, str | Secret] = Field(default_factory=dict)
     image: str | None = None
     kv_offload: str | None = None
-    instances: int | None = Field(default=None, ge=1)
+    instances: int | None = Field(default=None, ge=1, le=_MOST)
     kv_store: dict[str, str | int | bool] = Field(default_factory=dict)  # over its configuration
     load_balancing: Literal["hybrid", "internal", "external"] | None = None
     port: int = Field(default=8000, ge=1, le=65535)
@@ -107,11 +117,37 @@ class Deployment(_Selection):
             )
         return name
 
+    @field_validator("nodes", "replicas", "instances", "port", "master_port", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("a number")
+        return value
+
+    @field_validator("image")
+    @classmethod
+    def _image_is_a_reference(cls, image: str | None) -> str | None:
+        if image is not None and not _IMAGE.fullmatch(image):
+            raise ValueError(
+                "an image is registry/repository:tag, or @sha256:... in the tag's place"
+            )
+        return image
+
+    @field_validator("args")
+    @classmethod
+    def _arguments_are_flags(cls, args: dict[str, ArgumentValue]) -> dict[str, ArgumentValue]:
+        for name, value in args.items():
+            if not _ARGUMENT.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of an argument, such as max-model-len")
+            if "\0" in str(value):
+                raise ValueError(f"the value of {name} holds a zero byte")
+        return args
+
     @field_validator("replicas")
     @classmethod
     def _replicas_are_positive(cls, replicas: int | str) -> int | str:
-        if isinstance(replicas, int) and replicas < 1:
-            raise ValueError("replicas is 1 or more, or 'max'")
+        if isinstance(replicas, int) and not 1 <= replicas <= _MOST:
+            raise ValueError(f"replicas is 1 to {_MOST}, or 'max'")
         return replicas
 
     @field_validator("env", mode="before")
@@ -134,13 +170,27 @@ def environment(values: Mapping[Any, Any]) -> dict[str, str | Secret]:
     """A mapping out of YAML as an environment; what stands under a secret's name is a Secret.
 
     A template is left as it is: not it is secret, but what it becomes for a host.
-    Raises ValueError for a value that is a list or a mapping.
+    Raises ValueError for a value that is a list or a mapping, and as `check_variable` does.
     """
     texts = {str(name): environment_text(value) for name, value in values.items()}
+    for name, text in texts.items():
+        check_variable(name, text if _is_plain(text) else "")
     return {
         name: Secret(text) if _is_plain(text) and is_secret_name(name) else text
         for name, text in texts.items()
     }
+
+
+def check_variable(name: str, text: str) -> None:
+    """Raises ValueError, without the value, for what docker's environment files cannot hold:
+    one NAME=value a line, no quoting."""
+    if not name or name[0] == "#" or any(c in "=\0" or c.isspace() for c in name):
+        raise ValueError(f"{name!r} cannot be the name of an environment variable")
+    if any(c in "\n\r\0" for c in text):
+        raise ValueError(
+            f"the value of {name} holds a line break or a zero byte, which docker's environment "
+            "files cannot; encode it (base64, JSON on one line), or mount a file instead"
+        )
 
 
 def _is_plain(text: str | Secret) -> TypeGuard[str]:

@@ -6,6 +6,7 @@ out when it is asked for, since that takes a second pass and only errors need it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.errors import InputError, did_you_mean
+from orchestrator.secret import REDACTED, is_secret_name
 
 Key = str | int
+MAX_BYTES = 64 * 1024 * 1024
+MAX_DEPTH = 100  # levels of mappings and lists: what walks them recursively must not overflow
+MAX_ALIASED = 1_000_000  # values that a document may hold once its aliases are written out
+_MAX_SHOWN = 120  # characters of a line in a message
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -36,6 +42,17 @@ class UntemplatedText(str):
 class _Loader(yaml.CSafeLoader):
     """PyYAML's safe C loader, which also refuses a key that a mapping holds twice."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """A value that its tag, written or guessed, cannot have (`2020-13-45`, `!!int x`) is an
+        error of the file at its place, whichever exception PyYAML makes of it."""
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, ValueError):
+            kind = node.tag.removeprefix("tag:yaml.org,2002:")
+            raise yaml.constructor.ConstructorError(
+                None, None, f"this cannot be read as {kind}; text goes into quotes", node.start_mark
+            ) from None
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[Any, yaml.Mark] = {}
         for key_node, _ in node.value:
@@ -52,8 +69,8 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _construct_vault(loader: yaml.CSafeLoader, node: yaml.Node) -> VaultText:
-    assert isinstance(node, yaml.ScalarNode)
-    return VaultText(str(loader.construct_scalar(node)))
+    text = loader.construct_yaml_str(node)  # refuses a list or a mapping
+    return VaultText(text)
 
 
 def _construct_unsafe(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
@@ -67,18 +84,22 @@ _Loader.add_constructor("!unsafe", _construct_unsafe)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed YAML file: its data, and where each part of it stands."""
+    """A parsed YAML file: its data, and where each part of it stands.
+
+    What came from flags has no `lines`, and its place is `path` alone.
+    """
 
     path: str
     text: str
     data: Any
+    lines: bool = True
 
     def where(self, keys: Sequence[Key] = ()) -> str:
         """`file:line` of the value under `keys`, or of its nearest parent that exists.
 
-        The path alone where there is no text, as of a document made of flags.
+        The path alone where there are no lines, as of a document made of flags.
         """
-        if not self.text:
+        if not self.lines:
             return self.path
         try:
             node = yaml.compose(self.text, Loader=yaml.CSafeLoader)
@@ -101,19 +122,20 @@ class Document:
 
         Raises InputError that names file, line, path and, for an unknown key, the nearest one.
         """
+        whole = self.data if data is None else data
         try:
-            return model.model_validate(self.data if data is None else data)
+            return model.model_validate(whole)
         except ValidationError as error:
-            raise self._explain(error, model, tuple(under)) from None
+            raise self._explain(error, model, tuple(under), whole) from None
 
     def _explain(
-        self, error: ValidationError, model: type[BaseModel], under: tuple[Key, ...]
+        self, error: ValidationError, model: type[BaseModel], under: tuple[Key, ...], data: Any
     ) -> InputError:
         lines: list[str] = []
         hints = []
         first = ""
         for fault in error.errors(include_url=False, include_input=True):
-            path = under + tuple(part for part in fault["loc"] if not _is_union_tag(part))
+            path = under + _keys(fault["loc"], data)
             where = self.where(path)
             first = first or where
             place = f"{where}: " if lines else ""
@@ -130,6 +152,14 @@ class Document:
         return InputError("\n".join(lines), where=first, hint=hint)
 
 
+def check_text(text: str, where: str) -> None:
+    """Raises InputError for text that cannot be written out: bytes of no UTF-8 in an argument."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError("this is no text in UTF-8", where=where) from None
+
+
 def read_document(path: Path | str) -> Document:
     """The YAML file at `path`.
 
@@ -140,13 +170,46 @@ def read_document(path: Path | str) -> Document:
 
 
 def read_text(path: Path | str) -> str:
-    """The text of a file. Raises InputError when it is missing or cannot be read."""
+    """The text of a file.
+
+    Raises InputError when it is missing, cannot be read, is no text, or is bigger than MAX_BYTES.
+    """
+    data = read_bytes(path)
     try:
-        return Path(path).read_text(encoding="utf-8")
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("cannot be read: not a text file in UTF-8", where=str(path)) from None
+    if "\0" in text:
+        raise InputError("cannot be read: not a text file, it holds zero bytes", where=str(path))
+    return text
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """The content of a file. Raises InputError as `read_text`.
+
+    What comes out of a pipe (`<(command)`) is read as well; one that nobody writes to is waited
+    for, as by every command.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise InputError("no such file", where=str(path)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=str(path)) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except ValueError:  # a zero byte in the name
+        raise InputError("not the name of a file", where=repr(str(path))) from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"bigger than {MAX_BYTES >> 20} MiB", where=str(path))
+    return data
+
+
+def expand_user(path: Path | str) -> Path:
+    """`path` with `~` and `~user` replaced. Raises InputError when there is no such home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError("there is no such home directory", where=str(path)) from None
 
 
 def parse_document(text: str, path: str) -> Document:
@@ -157,27 +220,52 @@ def parse_document(text: str, path: str) -> Document:
         raise _syntax_error(error, text, path) from None
     except yaml.YAMLError as error:
         raise InputError(f"not YAML: {error}", where=path) from None
-    if "*" in text and _contains_itself(data, set(), set()):
-        raise InputError(
-            "an alias (*name) stands inside the value that its anchor (&name) marks",
-            where=path,
-            hint="write the value out instead of the alias",
-        )
+    _check_extent(data, path)
     return Document(path=path, text=text, data=data)
 
 
-def _contains_itself(value: Any, above: set[int], done: set[int]) -> bool:
-    """Whether a mapping or list in `value` is below itself, which only an alias can do."""
-    if not isinstance(value, dict | list) or id(value) in done:
-        return False
-    if id(value) in above:
-        return True
-    above.add(id(value))
-    parts = value.values() if isinstance(value, dict) else value
-    found = any(_contains_itself(part, above, done) for part in parts)
-    above.remove(id(value))
-    done.add(id(value))
-    return found
+def _check_extent(data: Any, path: str) -> None:
+    """Refuse data that nobody could walk: below itself, too deep, or endless by its aliases."""
+    sizes: dict[int, int] = {}  # of mappings and lists, written out; 0: it is being measured
+
+    def size(value: Any, depth: int) -> int:
+        if not isinstance(value, dict | list):
+            return 1
+        if depth > MAX_DEPTH:
+            raise InputError(f"nested deeper than {MAX_DEPTH} levels", where=path)
+        known = sizes.get(id(value))
+        if known == 0:
+            raise InputError(
+                "an alias (*name) stands inside the value that its anchor (&name) marks",
+                where=path,
+                hint="write the value out instead of the alias",
+            )
+        if known is None:
+            sizes[id(value)] = 0
+            parts = value.values() if isinstance(value, dict) else value
+            known = sizes[id(value)] = 1 + sum(size(part, depth + 1) for part in parts)
+        return known
+
+    whole = size(data, 0)
+    if whole > MAX_ALIASED and whole > 2 * _written(data):
+        raise InputError(
+            f"its aliases (*name) stand for more than {MAX_ALIASED} values",
+            where=path,
+            hint="a file that grows so much by its aliases is hostile or broken",
+        )
+
+
+def _written(data: Any) -> int:
+    """How many values stand in the file itself: what aliases repeat counts once."""
+    seen: set[int] = set()
+    waiting, count = [data], 0
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if isinstance(value, dict | list) and id(value) not in seen:
+            seen.add(id(value))
+            waiting += value.values() if isinstance(value, dict) else value
+    return count
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, path: str) -> InputError:
@@ -185,12 +273,28 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, path: str) -> InputErr
     problem = error.problem or error.context or "not YAML"
     if mark is None:
         return InputError(f"not YAML: {problem}", where=path)
-    lines = text.splitlines()
-    line = lines[mark.line] if mark.line < len(lines) else ""
-    pointer = " " * mark.column + "^"
+    line, column = _shown_line(text, mark.line, mark.column)
+    pointer = " " * column + "^"
     return InputError(
         f"{problem}\n    {line}\n    {pointer}", where=f"{path}:{mark.line + 1}:{mark.column + 1}"
     )
+
+
+def _shown_line(text: str, number: int, column: int) -> tuple[str, int]:
+    """A line around `column` as a message may hold it, and where the column is in that.
+
+    Not the value that stands in it under a secret's name, and no more than a screen's width.
+    """
+    lines = re.split("\r\n|[\n\r\x85\u2028\u2029]", text)  # what YAML counts as lines
+    line = lines[number] if number < len(lines) else ""
+    named = re.match(r"""[\s{\[,-]*["']?([\w.-]+)["']?\s*[:=]""", line)
+    if named and (is_secret_name(named[1]) or "pass" in named[1].lower()):
+        return f"{line[: named.end()]} {REDACTED}", min(column, named.end())
+    if len(line) > _MAX_SHOWN:
+        start = max(0, column - _MAX_SHOWN // 2)
+        line, column = line[start : start + _MAX_SHOWN], column - start
+    # A control character could say anything on a terminal.
+    return "".join(char if char.isprintable() or char == "\t" else "?" for char in line), column
 
 
 def _child(node: yaml.Node | None, key: Key) -> tuple[yaml.Node, int] | None:
@@ -202,6 +306,20 @@ def _child(node: yaml.Node | None, key: Key) -> tuple[yaml.Node, int] | None:
         value = node.value[key]
         return value, value.start_mark.line
     return None
+
+
+def _keys(location: Sequence[Key], data: Any) -> tuple[Key, ...]:
+    """pydantic's location without the branches of unions: what stands in `data` is a key."""
+    keys: list[Key] = []
+    for part in location:
+        below = data.get(part) if isinstance(data, Mapping) else None
+        if isinstance(data, list) and isinstance(part, int) and part < len(data):
+            below = data[part]
+        known = isinstance(data, Mapping) and part in data
+        if known or not _is_union_tag(part):
+            keys.append(part)
+            data = below
+    return tuple(keys)
 
 
 def _is_union_tag(part: Key) -> bool:

@@ -90,7 +90,7 @@ def test_a_wrong_duration_says_what_a_duration_is() -> None:
 
 def test_a_document_of_another_kind_is_refused() -> None:
     assert "d.yml:1" in fault("- a\n- b\n")
-    assert fault("").startswith("d.yml: ")
+    assert fault("").startswith("d.yml:1: ")
 
 
 def test_several_faults_are_shown_together() -> None:

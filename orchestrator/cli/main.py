@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -63,7 +64,23 @@ recipes.register(app)
 def main() -> None:
     """Run `orc` with the process's arguments and exit with its status."""
     _take_ansible_inventory()
-    sys.exit(run(sys.argv[1:]))
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller (`orc plan >&-`)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    for stream in (sys.stdout, sys.stderr):
+        # What the terminal's encoding does not have is shown escaped, not as an error.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    status = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Nobody reads on (`orc plan | head`), or there is no room; and the interpreter must not
+        # try again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            status = _fail(f"error: {_of_system(error)}", ExitStatus.INVALID, [])
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
@@ -79,9 +96,17 @@ def run(arguments: list[str]) -> int:
         return _fail(_usage(error), ExitStatus.USAGE, arguments)
     except BrokenPipeError:
         return ExitStatus.OK
+    except OSError as error:
+        return _fail(f"error: {_of_system(error)}", ExitStatus.INVALID, arguments)
     except Exception as error:
         text = f"internal error: {type(error).__name__}: {error} (run with -vv for the traceback)"
         return _fail(text, ExitStatus.INVALID, arguments)
+
+
+def _of_system(error: OSError) -> str:
+    """What the operating system refused: a name too long, a disk that is full."""
+    names = [str(name)[:200] for name in (error.filename, error.filename2) if name]
+    return ": ".join([*names, error.strerror or str(error)])
 
 
 def _fail(message: str, status: ExitStatus, arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from orchestrator.cli.completion import hardware_names, recipe_names, strategy_names
 from orchestrator.deployment import Deployment
-from orchestrator.documents import Document, parse_document, read_document
+from orchestrator.documents import Document, check_text, parse_document, read_document
 from orchestrator.errors import InputError, did_you_mean, nearest
 
 FileOption = Annotated[
@@ -132,6 +132,8 @@ def read_deployment(
         under = ("deployment",) if "deployment" in (document.data or {}) else ()
         document.validate(Deployment, {"recipe": "", **data}, under)
     data |= {name: value for name, value in flags.items() if value is not None}
+    for text in [*flags.values(), *(assignments or [])]:
+        check_text(str(text), "the command line")
     for assignment in assignments or []:
         _assign(data, assignment)
     if not data.get("recipe"):
@@ -139,7 +141,7 @@ def read_deployment(
             "nothing is selected: no recipe was given",
             hint="give --recipe org/name, or --deployment FILE; `orc recipes list` shows them",
         )
-    return Document(path="the command line", text="", data=data).validate(Deployment)
+    return Document(path="the command line", text="", data=data, lines=False).validate(Deployment)
 
 
 def _number(flag: str, text: str | None) -> int:

@@ -51,7 +51,7 @@ def read_inventory(reach: Reach) -> Inventory:
     inventory = Inventory.load(
         reach.inventory, vault_password_files=reach.vault_password_file or ()
     )
-    return inventory.limit(reach.limit) if reach.limit else inventory
+    return inventory.limit(reach.limit) if reach.limit is not None else inventory
 
 
 @contextmanager

@@ -50,6 +50,8 @@ class GroupTree:
     def add_child(self, parent: str, child: str) -> None:
         """Put the group `child` under `parent`. Raises ValueError when that closes a circle."""
         above, below = self.add_group(parent), self.add_group(child)
+        if child == ALL:
+            raise ValueError(f"group 'all' is above every group, so not a child of {parent!r}")
         if child == parent or child in self._above(parent):
             raise ValueError(f"group {child!r} cannot be a child of {parent!r}, which is inside it")
         above.children[child] = None

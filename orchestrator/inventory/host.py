@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from orchestrator.deployment import environment_text
 from orchestrator.secret import Secret
@@ -60,6 +60,18 @@ def _gpu_ranges(text: str) -> list[Any] | None:
     return gpus
 
 
+def is_network_name(text: str) -> bool:
+    """Whether an address, interface or login can be of this name. OpenSSH refuses the others as
+    well: what a ProxyCommand or a shell would read as more than a name."""
+    return text.isprintable() and not re.search(r"""^-|[\s'"`$;&|<>(){}\\]""", text)
+
+
+def _name(value: str | None) -> str | None:
+    if value is not None and (not value or not is_network_name(value)):
+        raise ValueError("a name or an address, with no spaces, quotes or shell characters")
+    return value
+
+
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
@@ -73,9 +85,9 @@ class HostSettings(BaseModel):
         None  # which of the host's GPUs may be used
     )
     # GiB of each GPU, where it is not what the hardware profile says
-    gpu_memory_gb: Annotated[float | None, Field(gt=0)] = None
-    interface: str | None = None  # data-plane NIC
-    address: str | None = None  # data-plane address
+    gpu_memory_gb: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    interface: Annotated[str | None, AfterValidator(_name)] = None  # data-plane NIC
+    address: Annotated[str | None, AfterValidator(_name)] = None  # data-plane address
     runtime: Literal["docker", "podman", "process"] = "docker"
     hf_home: str | None = None  # mounted as the container's Hugging Face cache
     volumes: Words = ()

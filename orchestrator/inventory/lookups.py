@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.documents import expand_user
 from orchestrator.errors import InputError, did_you_mean
 
 PIPE_TIMEOUT = 120.0  # seconds: time enough to unlock a password store by hand
@@ -54,7 +55,7 @@ def _environment_variable(name: str) -> str:
 
 
 def _file(name: str, directory: Path) -> str:
-    path = directory / Path(name).expanduser()
+    path = directory / expand_user(name)
     try:
         return path.read_text(encoding="utf-8").rstrip()
     except FileNotFoundError:

@@ -137,8 +137,10 @@ def _exact(
 def _regular_expression(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
-    except re.error as error:
-        raise InputError(f"the host pattern ~{text} is no regular expression: {error}") from None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InputError(
+            f"the host pattern ~{text[:80]} is no regular expression: {error}"
+        ) from None
 
 
 def _subscript(part: str) -> tuple[str, Callable[[list[str]], list[str]]]:

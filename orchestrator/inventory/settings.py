@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from orchestrator.documents import expand_user
 from orchestrator.errors import InputError, did_you_mean
-from orchestrator.inventory.host import ConnectionSettings, HostSettings
+from orchestrator.inventory.host import ConnectionSettings, HostSettings, is_network_name
 from orchestrator.inventory.layers import Layer
 from orchestrator.inventory.variables import ENVIRONMENT, HostVariables
 from orchestrator.secret import REDACTED, Secret
@@ -77,10 +77,10 @@ def connection_settings(variables: HostVariables) -> ConnectionSettings:
     key_file = _text(variables, _KEY_FILE)
     return ConnectionSettings(
         kind="local" if _connection(variables) == "local" else "ssh",
-        address=_text(variables, _ADDRESS) or variables.host,
+        address=_name(variables, _ADDRESS) or variables.host,
         port=_port(variables),
-        user=_text(variables, _USER),
-        private_key_file=str(Path(key_file).expanduser()) if key_file else None,
+        user=_name(variables, _USER),
+        private_key_file=str(expand_user(key_file)) if key_file else None,
         private_key_passphrase=_secret(variables, _PASSPHRASE),
         password=_secret(variables, _PASSWORD),
         become=_become(variables),
@@ -108,6 +108,17 @@ def _text(variables: HostVariables, names: tuple[str, ...]) -> str | None:
             f"{name} is text, not {variables.shown(name)}", where=variables.where(name)
         )
     return str(value) if value is not None and value != "" else None
+
+
+def _name(variables: HostVariables, names: tuple[str, ...]) -> str | None:
+    text, name = _text(variables, names), _last(variables, names)
+    if text and name and not is_network_name(text):
+        raise InputError(
+            f"{name} of host {variables.host!r} is {variables.shown(name)}: a name has no spaces, "
+            "quotes or shell characters",
+            where=variables.where(name),
+        )
+    return text
 
 
 def _secret(variables: HostVariables, names: tuple[str, ...]) -> Secret | None:

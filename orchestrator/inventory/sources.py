@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from orchestrator import documents
 from orchestrator.documents import Document, parse_document
 from orchestrator.errors import InputError
 from orchestrator.inventory.group_tree import GroupTree
@@ -15,7 +16,6 @@ from orchestrator.inventory.ini_source import read_ini
 from orchestrator.inventory.layers import Layer, document_layer
 from orchestrator.inventory.yaml_source import host_names, read_yaml
 
-MAX_BYTES = 64 * 1024 * 1024
 VAULT_HEADER = "$ANSIBLE_VAULT;"
 
 Decrypt = Callable[[str, str], str]  # (vault text, where it stands) -> what it says
@@ -144,21 +144,13 @@ def read_text(path: Path, decrypt: Decrypt) -> tuple[str, bool]:
     Raises InputError when it is missing, is no file, no UTF-8, or bigger than any inventory.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"bigger than {MAX_BYTES >> 20} MiB: no inventory", where=str(path))
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(
-            "no such inventory", where=str(path), hint="give the file or directory with -i"
-        ) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("not a text file in UTF-8", where=str(path)) from None
-    if "\0" in text:
-        raise InputError("not a text file: it holds zero bytes", where=str(path))
+        text = documents.read_text(path)
+    except InputError as error:
+        if error.what == "no such file":
+            raise InputError(
+                "no such inventory", where=str(path), hint="give the file or directory with -i"
+            ) from None
+        raise
     if text.startswith(VAULT_HEADER):
         return decrypt(text, str(path)), True
     return text, False

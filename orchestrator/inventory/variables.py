@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from orchestrator.deployment import check_variable
 from orchestrator.documents import Key, UntemplatedText, VaultText
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.inventory.layers import Layer, Variable, merge_keys
@@ -280,6 +281,10 @@ class _HostVars(Mapping[str, Any]):
         self._variables, self._reading, self._chain = variables, reading, chain
 
     def __getitem__(self, host: str) -> Any:
+        if host not in self._variables.surroundings.all_hosts:
+            from orchestrator.inventory.templating import undefined
+
+            return undefined(f"there is no host {host!r} in hostvars")
         variables = self._variables.surroundings.host_variables(host)
         return _OneHostVars(variables, self._reading, self._chain)
 
@@ -338,6 +343,11 @@ class LazyEnvironment(Mapping[str, str | Secret]):
 
     def _resolve(self, key: str, variable: Variable) -> str | Secret:
         resolved = self._variables.resolve_part(self._name, key, variable)
+        text = resolved.value if isinstance(resolved.value, str) else ""
+        try:
+            check_variable(key, text)
+        except ValueError as error:
+            raise variable.layer.error(f"{self._name}: {error}", (self._name, key)) from None
         value = conceal(resolved.value) if resolved.looked_up else resolved.value
         if isinstance(value, bool):
             return "true" if value else "false"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from orchestrator.documents import expand_user
 from orchestrator.errors import InputError
 from orchestrator.secret import Secret
 
@@ -110,7 +111,7 @@ def read_passwords(
     named = environment.get(PASSWORD_FILE_VARIABLE)
     if not paths and named:
         paths = [Path(named)]
-    return tuple(_read_password(path.expanduser()) for path in paths)
+    return tuple(_read_password(expand_user(path)) for path in paths)
 
 
 def _read_password(path: Path) -> Secret:

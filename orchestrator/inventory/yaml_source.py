@@ -139,7 +139,8 @@ def host_names(pattern: str) -> tuple[list[str], int | None]:
     """
     pattern, port = split_port(pattern)
     names = expand(pattern)
-    if not all(names) or any(character.isspace() for character in pattern):
+    # A pattern could not mean a name that begins as an operator or an option does.
+    if not all(names) or pattern[0] in "-!&~@" or not pattern.isprintable() or " " in pattern:
         raise ValueError(f"{pattern!r} is no host name")
     return names, port
 
@@ -148,5 +149,5 @@ def group_priority(value: Any, where: str) -> int:
     """The value of ansible_group_priority. Raises InputError when it is no whole number."""
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{PRIORITY} is a whole number, not {value!r}", where=where) from None

@@ -72,6 +72,31 @@ PARALLEL_FLAGS = frozenset(
     }
 )
 
+SIZE_FLAGS = frozenset(
+    {
+        "--tensor-parallel-size",
+        "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+        "--decode-context-parallel-size",
+        "--data-parallel-size",
+    }
+)
+# What differs from node to node, or joins them: nobody but the topology can know it.
+NODE_FLAGS = frozenset(
+    {
+        "--data-parallel-size-local",
+        "--data-parallel-rank",
+        "--data-parallel-start-rank",
+        "--data-parallel-address",
+        "--data-parallel-rpc-port",
+        "--nnodes",
+        "--node-rank",
+        "--master-addr",
+        "--master-port",
+        "--headless",
+    }
+)
+
 _FLAG = re.compile(r"-{1,2}[A-Za-z]")
 
 

@@ -7,6 +7,7 @@ catalog that ships with `orc` always stands last.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.deployment import Deployment
-from orchestrator.documents import read_document
+from orchestrator.documents import expand_user, read_document
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.recipes.directories import catalog_directories
 from orchestrator.recipes.part import Part
@@ -24,6 +25,9 @@ from orchestrator.recipes.resolved import HardwareProfile, ResolvedRecipe
 from orchestrator.recipes.selection import Offer, Selection, select
 from orchestrator.recipes.site_page import check_page
 from orchestrator.recipes.taxonomy import KvStoreFile, StrategyFile, Taxonomy
+
+# org/repo, each of which a file system can hold as a name.
+_IN_CATALOG = re.compile(r"(?!\.)[^/\0]{1,100}/(?!\.)[^/\0]{1,100}")
 
 Parsed = TypeVar("Parsed", bound=Part)
 
@@ -101,12 +105,12 @@ class Catalog:
         return found
 
     def _read(self, name: str) -> RecipeFile:
-        for directory in self.directories:
+        for directory in self.directories if _IN_CATALOG.fullmatch(name) else ():
             for suffix in SUFFIXES:
                 path = directory / "models" / f"{name}{suffix}"
-                if ".." not in name.split("/") and path.is_file():
+                if path.is_file():
                     return read_recipe(path, name)
-        path = Path(name).expanduser()
+        path = expand_user(name)
         if path.suffix in SUFFIXES:
             return read_recipe(path)
         raise InputError(f"there is no recipe {name!r}", hint=_nearest_recipe(name, self.names()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from orchestrator.documents import expand_user
 from orchestrator.errors import InputError
 from orchestrator.packaged import packaged_directory
 
@@ -22,7 +23,7 @@ def catalog_directories(
         directories = []
     elif isinstance(directories, Path | str):
         directories = [directories]
-    paths = [Path(directory).expanduser() for directory in directories]
+    paths = [expand_user(directory) for directory in directories]
     for path in paths:
         if not path.is_dir():
             raise InputError(

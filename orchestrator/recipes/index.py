@@ -252,7 +252,9 @@ def _index(data: Mapping[str, Any]) -> Index:
 
 def _cache_file(directories: Sequence[Path], cache: Path | None) -> Path:
     if cache is None:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+        if base.startswith("~"):  # nobody's home
+            base = os.devnull  # in which no directory can be made
         cache = Path(base) / "orc"
     names = "\0".join(str(directory.resolve()) for directory in directories)
     return cache / f"recipes-{hashlib.sha256(names.encode()).hexdigest()[:16]}.json"
@@ -261,7 +263,7 @@ def _cache_file(directories: Sequence[Path], cache: Path | None) -> Path:
 def _read(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) and data.get("form") == _FORM else {}
 

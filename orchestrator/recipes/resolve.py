@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orchestrator.deployment import ArgumentValue, Deployment
+from orchestrator.errors import InputError
 from orchestrator.recipes.arguments import (
+    NODE_FLAGS,
+    SIZE_FLAGS,
     deduplicate,
     from_mapping,
     parse,
@@ -106,10 +109,29 @@ def _parts(
     laid = lay_arguments(selection, stack, deployment.args, pool)
     constraints = constraint_flags(selection.strategy)
     fixed = {item.flag: value_of(item) for item in laid.kept if item.flag in constraints}
+    _check_constraints(laid.kept, constraints)
     arguments = [item for item in laid.kept if item.flag not in constraints]
     position = sum(1 for item in arguments if item.layer in laid.before)
     env = {name: value for name, (value, _) in lay_environment(stack, deployment.env).items()}
     return CommandParts(tuple(arguments), position, fixed, env)
+
+
+def _check_constraints(arguments: Iterable[Argument], constraints: frozenset[str]) -> None:
+    """Raises InputError for a size that is none, and for a user's flag that nothing would heed."""
+    for item in arguments:
+        if item.flag not in constraints:
+            continue
+        value = value_of(item)
+        if item.flag in SIZE_FLAGS and not re.fullmatch("0*[1-9][0-9]{0,4}", value):
+            raise InputError(
+                f"{item.flag} is a whole number from 1 up, not {value!r} (from {item.layer})"
+            )
+        if item.layer == USER and item.flag in NODE_FLAGS:
+            raise InputError(
+                f"{item.flag} is worked out for every node, and cannot be given in args",
+                hint="the deployment has nodes, replicas, parallel, master_port and "
+                "load_balancing for it",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.documents import expand_user
 from orchestrator.recipes.resolved import ModelShape
 
 # Where multimodal and omni models keep the language model's configuration.
@@ -106,7 +107,7 @@ def _block(quantization: Any) -> int | None:
 
 def local_config(model: str, environment: Mapping[str, str] | None = None) -> Path | None:
     """The `config.json` of a model on this machine: a directory, or in the Hugging Face cache."""
-    directory = Path(model).expanduser()
+    directory = expand_user(model)
     if model.startswith(("/", ".", "~")) or directory.is_dir():
         found = directory / "config.json"
         return found if found.is_file() else None
@@ -114,7 +115,7 @@ def local_config(model: str, environment: Mapping[str, str] | None = None) -> Pa
     repository = cache / ("models--" + model.replace("/", "--"))
     try:
         revision = (repository / "refs" / "main").read_text().strip()
-    except OSError:
+    except (OSError, ValueError):
         return None
     found = repository / "snapshots" / revision / "config.json"
     return found if found.is_file() else None
@@ -125,7 +126,8 @@ def _hub_cache(environment: Mapping[str, str]) -> Path:
     if environment.get("HF_HUB_CACHE"):
         return Path(environment["HF_HUB_CACHE"])
     home = environment.get("HF_HOME") or str(
-        Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+        Path(environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+        / "huggingface"
     )
     return Path(home) / "hub"
 
@@ -137,7 +139,7 @@ def local_shape(model: str, environment: Mapping[str, str] | None = None) -> Mod
         return None
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(config, Mapping):
         return None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrator.documents import Document, read_text
+from orchestrator.documents import Document, check_text, read_text
 from orchestrator.errors import InputError
 
 _NEEDED = ("hf_id", "meta", "model", "variants")
@@ -30,6 +30,9 @@ def read_site_json(path: Path) -> tuple[str, Document, dict[str, Any]]:
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}:{error.colno}"
         raise InputError(f"not JSON: {error.msg}", where=where) from None
+    except (ValueError, RecursionError) as error:  # a number too long, nested too deep
+        raise InputError(f"not JSON that can be read: {error}", where=str(path)) from None
+    check_text(json.dumps(data, ensure_ascii=False), str(path))
     document = Document(path=str(path), text=text, data=data)
     missing = [key for key in _NEEDED if not isinstance(data, Mapping) or key not in data]
     if missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -226,7 +227,10 @@ def _side_channel(
     first, count = member.first // unit, max(len(member.gpus) // unit, 1)
     if member.first % unit:
         return {}  # a follower: the engine is on an earlier node
-    wanted = int(engine.parts.env.get(SIDE_CHANNEL_PORT, DEFAULT_SIDE_CHANNEL_PORT)) + first
+    base = str(engine.parts.env.get(SIDE_CHANNEL_PORT, DEFAULT_SIDE_CHANNEL_PORT))
+    if not re.fullmatch("[0-9]{1,5}", base):
+        raise PlanError(f"{SIDE_CHANNEL_PORT} is a port, not {base!r}")
+    wanted = int(base) + first
     use = port_use(f"nixl{first}", engine.role or "head", replica, rank)
     port = ports.take(member.slot.host, use, wanted, count=count)
     return {f"nixl{first + index}": port + index for index in range(count)}

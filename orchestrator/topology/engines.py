@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from orchestrator.topology.data_parallel import data_and_expert, tensor_and_data
 from orchestrator.topology.dense import independent_replicas
 from orchestrator.topology.group import Group
 from orchestrator.topology.layout import Role, Slot
+from orchestrator.topology.ports import LAST_PORT
 from orchestrator.topology.process_group import tensor_and_pipeline, tensor_parallel
 from orchestrator.topology.sizes import Fixed, LoadBalancing, Wiring
 
@@ -241,4 +243,6 @@ def _api_port(parts: CommandParts, deployment: Deployment) -> tuple[int, bool]:
             f"port = {deployment.port}, but the arguments say --port {given}",
             hint="give the port once: port",
         )
+    if not re.fullmatch("[0-9]{1,5}", given) or not 1 <= int(given) <= LAST_PORT:
+        raise PlanError(f"--port is 1 to {LAST_PORT}, not {given!r}")
     return int(given), asked

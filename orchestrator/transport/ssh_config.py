@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from orchestrator.documents import expand_user
 from orchestrator.errors import InputError
 from orchestrator.inventory.host import ConnectionSettings, Host
 from orchestrator.secret import Secret
@@ -273,7 +274,7 @@ def _path(text: str, tokens: Mapping[str, str]) -> Path:
 
 
 def _home(text: str) -> Path:
-    return Path(text).expanduser()
+    return expand_user(text)
 
 
 def _files(

@@ -6,6 +6,7 @@ import getpass
 from collections.abc import Mapping
 from pathlib import Path
 
+from orchestrator.documents import expand_user
 from orchestrator.errors import InputError
 
 _MOST_INCLUDES = 16  # ssh's own limit
@@ -84,7 +85,7 @@ def _lines(file: Path, depth: int, block: str = "") -> list[str]:
 
 
 def _matching(pattern: str) -> list[Path]:
-    path = Path(pattern).expanduser()
+    path = expand_user(pattern)
     if not path.is_absolute():
         path = Path.home() / ".ssh" / path
     return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
