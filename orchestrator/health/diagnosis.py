@@ -240,7 +240,9 @@ def _by_exit_code(exit_code: int | None) -> Diagnosis | None:
 
 
 def _last_error(lines: Sequence[str]) -> Diagnosis | None:
-    for line in sorted(reversed(lines), key=lambda line: bool(_POINTER.search(line))):
+    pointers = [line for line in lines if _POINTER.search(line)]
+    others = [line for line in lines if line not in pointers]
+    for line in (*reversed(others), *reversed(pointers)):
         if _ERROR_LINE.search(line) and not _NOISE.search(line):
             return Diagnosis("its last error", "The log shows more: orc logs.", _shown(line))
     return None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
@@ -84,11 +83,9 @@ def nothing_runs(fleet: Fleet) -> bool:
     return container_ids(fleet) == {} and vllm_processes(fleet) == []
 
 
-def complete(url: str, model: str = "/models/tiny-llama", **headers: str) -> httpx.Response:
+def complete(
+    url: str, model: str = "/models/tiny-llama", prompt: str = "Hello", **headers: str
+) -> httpx.Response:
     """A completion of four tokens."""
-    body = {"model": model, "prompt": "Hello", "max_tokens": 4, "temperature": 0}
+    body = {"model": model, "prompt": prompt, "max_tokens": 4, "temperature": 0}
     return httpx.post(f"{url}/v1/completions", json=body, headers=headers, timeout=60)
-
-
-def texts(answers: Sequence[httpx.Response]) -> list[Any]:
-    return [answer.json()["choices"][0]["text"] for answer in answers]

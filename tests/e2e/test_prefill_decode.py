@@ -33,6 +33,9 @@ def test_a_completion_goes_through_both_pools(fleet: Fleet, orc: Orc) -> None:
         decode = pd.log("node02", "orc-pd-r0-n0-decode")
         for log in (prefill, decode):
             assert "POST /v1/completions" in log
+        assert (
+            "NIXL compatibility check passed" in decode
+        )  # said when it first reads from the other
         assert pd.status() == {-2: "healthy", 0: "healthy"}
         assert "pd is unchanged and healthy" in pd.again().text
     assert nothing_runs(fleet)
