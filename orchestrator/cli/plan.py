@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from orchestrator.facts.host_facts import HostFacts
     from orchestrator.inventory.load import Inventory
     from orchestrator.recipes.catalog import Catalog
+    from orchestrator.topology.ports import PortUse
 
 
 @grouped
@@ -66,11 +67,14 @@ def plan(
             hint="give --svg a file, or leave one out",
         )
     wanted = selection.read()
-    hosts, facts = _facts(reach) if gather_facts else (read_inventory(reach), {})
+    if gather_facts:
+        hosts, facts, ports = _asked(reach, wanted.deployment_name())
+    else:
+        hosts, facts, ports = read_inventory(reach), {}, None
     if suggest:
         sys.stdout.write(_suggestions(hosts, Catalog.load(recipes), wanted, facts, as_json))
         return
-    result = make_plan(hosts, Catalog.load(recipes), wanted, facts)
+    result = make_plan(hosts, Catalog.load(recipes), wanted, facts, ports)
     if svg is not None:
         write_svg(result, svg)
     if svg == Path("-"):
@@ -97,13 +101,20 @@ def _suggestions(
     return shown(wanted.recipe, suggest(hosts, catalog, wanted, facts))
 
 
-def _facts(reach: Reach) -> tuple[Inventory, dict[str, HostFacts]]:
-    """The inventory and what its hosts say. Raises ErrorGroup for hosts that do not answer."""
+def _asked(reach: Reach, name: str) -> tuple[Inventory, dict[str, HostFacts], PortUse]:
+    """The inventory, what its hosts say, and the ports that are not free for deployment `name`.
+
+    Raises ErrorGroup for hosts that do not answer.
+    """
     from orchestrator.errors import ErrorGroup, UnreachableError
+    from orchestrator.health.observation import observe
+    from orchestrator.planning.port_use import ports_in_use
     from orchestrator.play.actions.preflight import gather_facts
 
     with session(reach, as_json=True) as opened:
         facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts)
+        seen = observe(opened.pool, facts)
     if unreachable:
         raise ErrorGroup(UnreachableError(why) for why in unreachable.values())
-    return opened.inventory, facts
+    everything = [state for host in seen.hosts for state in host.containers]
+    return opened.inventory, facts, ports_in_use(name, facts, everything)

@@ -50,8 +50,8 @@ def heartbeat(data: Mapping[str, Any]) -> list[str]:
 def _states(data: Mapping[str, Any]) -> dict[str, str]:
     states = {}
     for node in data["nodes"]:
-        key = f"{node['replica']}/{node['rank']}"
-        states[key] = (
+        # Under prefill/decode each pool counts its ranks from 0, on one host or two.
+        states[node["name"]] = (
             f"{group_name(node['replica'])} rank {node['rank']} on {node['host']}: {node['state']}"
         )
     for replica in data["replicas"]:

@@ -203,6 +203,7 @@ _COMPILED = tuple((re.compile(pattern), cause, mend) for pattern, cause, mend in
 _ERROR_LINE = re.compile(r"\b\w*(Error|Exception|ERROR|CRITICAL|FATAL|fatal|panic)\b")
 _CHATTER = re.compile(r"^\s*(\(\w+ pid=\d+\)\s*)?(INFO|WARNING|DEBUG)\b")
 _NOISE = re.compile(r"^\s*(File \"|\^|Traceback|raise |return )")
+_POINTER = re.compile(r"See root cause above")  # of the API server; the engine said why before
 
 
 def diagnose(
@@ -239,7 +240,9 @@ def _by_exit_code(exit_code: int | None) -> Diagnosis | None:
 
 
 def _last_error(lines: Sequence[str]) -> Diagnosis | None:
-    for line in reversed(lines):
+    pointers = [line for line in lines if _POINTER.search(line)]
+    others = [line for line in lines if line not in pointers]
+    for line in (*reversed(others), *reversed(pointers)):
         if _ERROR_LINE.search(line) and not _NOISE.search(line):
             return Diagnosis("its last error", "The log shows more: orc logs.", _shown(line))
     return None

@@ -176,8 +176,8 @@ def _judge(
 ) -> tuple[Health, str]:
     dead = [rank for rank in ranks if not rank.fine]
     if dead:
-        ages = {state.rank: state.ended_seconds_ago or 0.0 for state in states}
-        dead.sort(key=lambda rank: -ages.get(rank.rank, 0.0))
+        ages = {(s.role, s.rank): s.ended_seconds_ago or 0.0 for s in states}
+        dead.sort(key=lambda rank: -ages.get((rank.role, rank.rank), 0.0))
         named = "; ".join(f"rank {r.rank} on {r.host or 'no host'}: {r.state}" for r in dead)
         return "failed", named
     unwell = [(target, check) for target, check in endpoints if not check.healthy]

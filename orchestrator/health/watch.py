@@ -251,6 +251,7 @@ def _node_row(replica: int, rank: RankKey, look: HostLook | None) -> dict[str, A
     return {
         "replica": replica,
         "rank": rank.rank,
+        "name": rank.name,
         "host": rank.host,
         "state": state,
         "up_seconds": None if up is None else round(up),

@@ -32,7 +32,8 @@ _POOL_FAMILIES: dict[PoolMode, set[str]] = {
     "tep": {"tep"},
     "dep": {"dep"},
 }
-_STORE_BRANDS = ("NVIDIA", "AMD")  # Mooncake's transfer engine is built for CUDA and ROCm only
+# Mooncake transfer engine is built for CUDA, for ROCm and for neither (-non-cuda: TCP, RDMA).
+_STORE_BRANDS = ("NVIDIA", "AMD", "CPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ def _kv_offload(
                 where=where,
                 why=f"the recipe marks it so (kv_cache_strategy_hardware.{wanted})"
                 if gate == "unsupported"
-                else "its transfer engine is built for NVIDIA and AMD GPUs only",
+                else "its transfer engine is built for NVIDIA and AMD GPUs and for CPUs only",
             )
         return None, offer.kv_stores[wanted]
     option = offer.kv_options.get(wanted)

@@ -25,7 +25,10 @@ def nodes(state: str = "running", line: str = "", replica: str = "waiting") -> d
             {"replica": 0, "state": replica, "detail": "nothing answers yet", "last_line": line}
         ],
         "nodes": [
-            {"replica": 0, "rank": 0, "host": "node01", "state": state, "up_seconds": 12},
+            {
+                **{"replica": 0, "rank": 0, "name": "orc-kimi-r0-n0", "host": "node01"},
+                **{"state": state, "up_seconds": 12},
+            },
         ],
     }
 
@@ -96,6 +99,16 @@ def test_waiting_is_told_on_a_change_and_every_30_seconds() -> None:
     assert news.news(nodes(state="exited 1")) == ["replica 0 rank 0 on node01: exited 1"]
     now[0] = 60.0
     assert news.news(nodes(state="exited 1")) == []
+
+
+def test_the_first_ranks_of_both_pools_are_told() -> None:
+    data = nodes()
+    (prefill,) = data["nodes"]
+    data["nodes"] = [prefill, {**prefill, "name": "orc-kimi-r0-n0-decode", "host": "node02"}]
+    assert NodesFilter().news(data)[:2] == [
+        "replica 0 rank 0 on node01: running",
+        "replica 0 rank 0 on node02: running",
+    ]
 
 
 def test_json_lines_have_waiting_only_when_something_changed() -> None:

@@ -172,5 +172,17 @@ def test_of_an_unknown_fault_the_last_error_is_shown_without_prefix_and_colour()
     assert (found.cause, found.line) == ("its last error", "ValueError: something quite new")
 
 
+def test_the_api_servers_pointer_to_a_cause_is_not_the_cause() -> None:
+    engine = "RuntimeError: Worker failed with error 'No common block size for 16'"
+    pointer = (
+        "RuntimeError: Engine core initialization failed. See root cause above. "
+        "Failed core proc(s): {}"
+    )
+    found = diagnose([f"(EngineCore pid=23) {engine}", "(APIServer pid=7)   File x", pointer])
+    assert found and found.line == engine
+    alone = diagnose([pointer])
+    assert alone and alone.line == pointer
+
+
 def test_nothing_is_made_up_of_an_empty_log() -> None:
     assert diagnose([], exit_code=1) is None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 
-from orchestrator.errors import DeploymentError
+from orchestrator.health.failure import explain_failure
+from orchestrator.health.judge import RankKey, RankProblem, Verdict
+from orchestrator.health.observation import observe_host
+from orchestrator.health.watch import Group
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.start import start_groups
+from orchestrator.play.actions.wait_healthy import stop_group
 from orchestrator.play.run import Run
 from orchestrator.transport.connection import Connection
 
@@ -16,34 +20,53 @@ _INTERVAL = 0.5
 
 
 class KvStoreArguments(Arguments):
-    """Nothing can be set: the plan says it all."""
+    """`keep_failed`: leave the other services running when one of them fails."""
+
+    keep_failed: bool = False
 
 
-def perform(run: Run, _: KvStoreArguments, report: Report) -> None:
-    """Reports every service. Raises DeploymentError for one that does not answer in time."""
+def perform(run: Run, arguments: KvStoreArguments, report: Report) -> None:
+    """Reports every service: one that ends, or does not answer in time, has failed."""
     services = run.planned.services
-    start_groups(run, services, report)
+    start_groups(run, services, report, keep_failed=arguments.keep_failed)
     if run.check:
         return
-    masters = [spec for spec in services if spec.role == "kv_master"]
-    for spec in [*masters, *(s for s in services if s not in masters)]:
-        _wait(run.pool.connection(spec.host), spec)
-        ports = ", ".join(map(str, spec.ports.values()))
-        text = f"{spec.name} answers on {ports}"
-        report(HostResult(spec.host, "ok", text, spec.replica, spec.rank))
-
-
-def _wait(connection: Connection, spec: LaunchSpec) -> None:
+    ranks = tuple(RankKey(spec.host, spec.name, spec.rank) for spec in services)
+    group = Group(services[0].replica, ranks, ())
     deadline = time.monotonic() + _PATIENCE
+    for spec, rank in zip(services, ranks, strict=True):
+        problem = _wait(run.pool.connection(spec.host), spec, rank, deadline)
+        if problem is None:
+            ports = ", ".join(map(str, spec.ports.values()))
+            text = f"{spec.name} answers on {ports}"
+            report(HostResult(spec.host, "ok", text, spec.replica, spec.rank))
+            continue
+        verdict = Verdict("failed", f"{spec.name} on {spec.host}: {problem.reason}", (problem,))
+        failure = explain_failure(run.pool.connection, group, verdict, run.secrets)
+        text, data = failure.text(), failure.to_dict()
+        report(HostResult(spec.host, "failed", text, spec.replica, spec.rank, data))
+        if not arguments.keep_failed and group.replica in run.started:
+            stop_group(run, group)
+        return
+
+
+def _wait(
+    connection: Connection, spec: LaunchSpec, rank: RankKey, deadline: float
+) -> RankProblem | None:
+    """Wait until every port of a service answers; returns why that does not come."""
     for use, port in spec.ports.items():
         while not _answers(connection, spec.address or "127.0.0.1", port):
+            states = observe_host(connection).containers
+            state = next((state for state in states if state.name == spec.name), None)
+            if state is None:
+                return RankProblem(rank, "its container is gone: it was removed by somebody")
+            if not state.running:
+                return RankProblem(rank, state.ending(), state)
             if time.monotonic() > deadline:
-                raise DeploymentError(
-                    f"{spec.name} does not answer on port {port} ({use}) after {_PATIENCE:.0f} s",
-                    where=spec.host,
-                    hint=f"orc logs {spec.deployment} shows what it said",
-                )
+                text = f"nothing answers on port {port} ({use}) after {_PATIENCE:.0f} s"
+                return RankProblem(rank, text, state)
             time.sleep(_INTERVAL)
+    return None
 
 
 def _answers(connection: Connection, address: str, port: int) -> bool:

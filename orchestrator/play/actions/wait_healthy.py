@@ -69,7 +69,7 @@ def wait_for_groups(
                 return
             _report_failed(run, group, verdict, report)
             if group.replica in run.started and not keep_failed:
-                thread = threading.Thread(target=_stop, args=(run, group), daemon=True)
+                thread = threading.Thread(target=stop_group, args=(run, group), daemon=True)
                 thread.start()
                 stops.append(thread)
 
@@ -137,7 +137,7 @@ def _report_failed(run: Run, group: Group, verdict: Verdict, report: Report) -> 
         )
 
 
-def _stop(run: Run, group: Group) -> None:
+def stop_group(run: Run, group: Group) -> None:
     """Stop all ranks of a failed replica; the containers stay, so that orc logs can show them."""
     name = run.planned.name
     try:

@@ -1,0 +1,34 @@
+"""A pipeline whose stages hold different numbers of layers, with real vLLM."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.conftest import TINY, Orc
+from tests.e2e.deployed import START_SECONDS, complete, deployed, nothing_runs
+from tests.fleet import Fleet
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.vllm,
+    pytest.mark.timeout(START_SECONDS, func_only=True),
+]
+
+
+def test_three_layers_on_one_host_and_one_on_the_other(fleet: Fleet, orc: Orc) -> None:
+    selection = (*TINY, "--strategy", "multi_node_tp_pp", "--nodes", "2")
+    uneven = (*selection, "--set", "layer_partition=[3,1]")
+    plan = orc("plan", *uneven, "--json").json()
+    assert [rank["layers"] for node in plan["nodes"] for rank in node["ranks"]] == [[0, 3], [3, 4]]
+    with deployed(fleet, orc, "pp31", *uneven) as pp:
+        for stage, host in enumerate(("node01", "node02")):
+            container = f"orc-pp31-r0-n{stage}"
+            assert pp.rank_lines(host, container) == [
+                f"DP rank 0, PP rank {stage}, PCP rank 0, TP rank 0, ETP rank 0, EP rank N/A"
+            ]
+            partition = ("exec", container, "printenv", "VLLM_PP_LAYER_PARTITION")
+            assert fleet.host(host).docker(*partition) == "3,1"
+        answer = complete(f"http://{fleet.hosts[0].address}:8000")
+        assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens"] == 4
+        assert pp.status() == {0: "healthy"}
+    assert nothing_runs(fleet)

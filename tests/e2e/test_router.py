@@ -1,0 +1,83 @@
+"""Replicas behind a real vllm-router, and a second deployment on the same hosts."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.e2e.conftest import TINY, Orc, container_ids
+from tests.e2e.deployed import EAGER, START_SECONDS, complete, deployed, nothing_runs
+from tests.fleet import Fleet
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.vllm,
+    pytest.mark.timeout(2 * START_SECONDS, func_only=True),
+]
+
+REPLICAS = (*TINY, "--strategy", "single_node_tp", "--replicas", "2", *EAGER)
+
+
+def workers(router: str) -> dict[str, bool]:
+    """Which endpoints a router sends to, and whether it finds them healthy."""
+    found = httpx.get(f"{router}/workers", timeout=10).json()["workers"]
+    return {worker["url"]: worker["is_healthy"] for worker in found}
+
+
+def test_two_replicas_behind_a_router_beside_another_deployment(fleet: Fleet, orc: Orc) -> None:
+    with deployed(fleet, orc, "rt", *REPLICAS, "--set", "router.policy=round_robin") as first:
+        router = f"http://{fleet.hosts[0].address}:30000"
+        assert first.up.events()[-1]["data"]["router"] == router
+        endpoints = [f"http://{host.address}:8000" for host in fleet.hosts]
+        assert workers(router) == dict.fromkeys(endpoints, True)
+        before = [requests(url) for url in endpoints]
+        for _ in range(4):
+            assert complete(router).status_code == 200
+        assert [requests(url) - b for url, b in zip(endpoints, before, strict=True)] == [2, 2]
+        assert first.status() == {-2: "healthy", 0: "healthy", 1: "healthy"}
+
+        ids = container_ids(fleet)
+        assert "rt is unchanged and healthy" in first.again().text
+        assert container_ids(fleet) == ids
+
+        _a_dead_router_comes_back_alone(first.name, fleet, orc, first.words)
+        assert complete(router).status_code == 200
+
+        shown = orc("plan", *REPLICAS, "--name", "rt2", "--gather-facts", "--json").json()
+        with deployed(fleet, orc, "rt2", *REPLICAS, "--set", "router.policy=random") as second:
+            other = [f"http://{host.address}:8001" for host in fleet.hosts]
+            data = second.up.events()[-1]["data"]
+            assert [endpoint["url"] for endpoint in data["endpoints"]] == other
+            assert [endpoint["url"] for endpoint in shown["endpoints"]] == other
+            for url in (*endpoints, router, *other, data["router"]):
+                assert complete(url).status_code == 200
+            assert workers(data["router"]) == dict.fromkeys(other, True)
+            assert data["router"] != router
+            probe = orc("probe", "--json").json()["endpoints"]
+            assert len(probe) == 6 and all(endpoint["healthy"] for endpoint in probe)
+        assert complete(router).status_code == 200  # the first is still there
+    assert nothing_runs(fleet)
+
+
+def requests(url: str) -> float:
+    """How many requests an endpoint has finished."""
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in httpx.get(f"{url}/metrics", timeout=10).text.splitlines()
+        if line.startswith("vllm:request_success_total{")
+    )
+
+
+def _a_dead_router_comes_back_alone(
+    name: str, fleet: Fleet, orc: Orc, words: tuple[str, ...]
+) -> None:
+    """The engines, which took long to load, are not touched for it."""
+    before = container_ids(fleet)
+    container = f"orc-{name}-router"
+    fleet.host("node01").docker("kill", container)
+    status = orc("status", name)
+    assert status.status == 2 and "router  failed" in status.text
+    again = orc("up", *words, timeout=START_SECONDS)
+    assert again.status == 0, again.text
+    after = container_ids(fleet)
+    assert {n for n in after if after[n] != before.get(n)} == {container}
