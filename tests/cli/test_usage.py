@@ -155,7 +155,7 @@ def test_the_deployment_file_of_the_readme_can_be_planned(
     (tmp_path / "kimi.yml").write_text(deployment)
     monkeypatch.setenv("HF_TOKEN", "hf_not_to_be_shown")
     words = ["plan", "-i", str(tmp_path / "rack.yml"), "-d", str(tmp_path / "kimi.yml")]
-    assert run([*words, "--replicas", "1"]) == 0
+    assert run(words) == 0
     out = capsys.readouterr().out
     assert "1 replica x 2 nodes, tensor 8, pipeline 2" in out
     assert "--max-model-len 131072" in out and "hf_not_to_be_shown" not in out
