@@ -53,13 +53,14 @@ def docker_answers(host: str, facts: HostFacts) -> CheckResult:
     why = facts.docker_error or "docker is not installed"
     if "not found" in why:
         why = "docker is not installed"
-    return CheckResult("docker", host, "failed", why, _docker_hint(why))
+    return CheckResult("docker", host, "failed", why, docker_hint(why))
 
 
-def _docker_hint(why: str) -> str:
+def docker_hint(why: str) -> str:
+    """What to do on a host whose docker does not answer, by what it says."""
     if "ermission denied" in why:
         return "add the login to the group docker, or set ansible_become: true"
-    if "not installed" in why:
+    if "not installed" in why or "not found" in why:
         return "install docker on this host"
     return "start it: systemctl start docker"
 

@@ -185,7 +185,7 @@ def _host_box(host: HostBox, block: Block, column: int, width: int) -> list[Line
     columns = min(len(host.cells), per_row)
     inner = min(max(5 + columns * column, _NARROWEST), room)
     titles = [host.name]
-    if host.address:
+    if host.address and host.address != host.name:
         titles.append(f"{titles[-1]} {host.address}")
     if host.services:
         titles.append(f"{titles[-1]} ─ {' + '.join(host.services)}")

@@ -126,6 +126,8 @@ def event_lines(event: Event) -> list[str]:
         place = f"  [{event.host}]" if event.host else " "
         return [f"{place} {event.message}"]
     if event.kind == "recap":
+        if not event.data:  # it ended before anything was done on a host
+            return []
         return ["", "RECAP", *(_recap_line(host, counts) for host, counts in event.data.items())]
     if event.kind == "done":
         return ["", *event.message.splitlines()]

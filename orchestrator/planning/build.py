@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from orchestrator.deployment import Deployment
+from orchestrator.errors import PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.address import url
@@ -16,6 +17,7 @@ from orchestrator.planning.node_spec import node_spec, pool_of
 from orchestrator.planning.plan import Endpoint, Plan
 from orchestrator.planning.router import plan_router
 from orchestrator.recipes.catalog import Catalog
+from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.topology.build import build_layout
 from orchestrator.topology.layout import Layout
 from orchestrator.topology.ports import PortAllotment, PortUse
@@ -41,7 +43,11 @@ def plan(
     recipe = catalog.resolve(deployment, hardware, nodes=deployment.nodes)
     allotment = PortAllotment(ports or PortUse())
     places = slots(list(hosts.values()), profile, facts or {})
-    layout = build_layout(recipe, places, deployment, allotment)
+    try:
+        layout = build_layout(recipe, places, deployment, allotment)
+    except PlanError as error:
+        error.why = error.why or _whose_strategy(deployment, recipe)
+        raise
     image = deployment.image or recipe.image
     store = None
     if recipe.kv_store is not None:
@@ -89,6 +95,16 @@ def plan(
         ),
         mixture_of_experts=recipe.mixture_of_experts,
         hosts=tuple(places),
+    )
+
+
+def _whose_strategy(deployment: Deployment, recipe: ResolvedRecipe) -> str | None:
+    """Why there are several nodes, where the user asked for none of it."""
+    if recipe.strategy.deploy_type != "multi_node" or deployment.strategy or deployment.nodes:
+        return None
+    return (
+        f"no strategy was named, and on {recipe.hardware.name} the recipe recommends "
+        f"{recipe.strategy.name}"
     )
 
 

@@ -28,14 +28,17 @@ def choose_hardware(hosts: Sequence[Host], asked: str | None) -> str:
     if unknown:
         raise PlanError(
             f"the hardware of {', '.join(unknown[:8])} is not known",
-            hint="set orc_hardware in the inventory, or give hardware",
+            hint="set orc_hardware in the inventory, give --hardware, or let `orc plan "
+            "--gather-facts` ask the hosts, as `orc up` does",
         )
     if len(counts) > 1:
-        shown = ", ".join(f"{name} ({count} hosts)" for name, count in counts.items())
+        shown = ", ".join(
+            f"{name} ({count} host{'s' * (count > 1)})" for name, count in counts.items()
+        )
         raise PlanError(
             f"the hosts are of several kinds: {shown}",
             why="the ranks of a deployment run on one kind of hardware",
-            hint="give hardware, or --limit",
+            hint="give --hardware, or --limit",
         )
     return str(next(iter(counts)))
 

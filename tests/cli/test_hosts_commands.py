@@ -137,6 +137,12 @@ def test_check_names_a_host_without_docker_and_the_mend(
     assert "install docker on this host" in capsys.readouterr().out
 
 
+def test_up_names_the_same_mend(without_docker: str, capsys: pytest.CaptureFixture[str]) -> None:
+    up = ["up", "-i", without_docker, "-r", "orc/tiny-llama", "-s", "single_node_tp"]
+    assert run(up) == 2
+    assert "install docker on this host" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", ["status", "probe", "down", "check"])
 def test_json_is_all_there_is_on_stdout(
     command: str, unreachable: str, capsys: pytest.CaptureFixture[str]

@@ -95,6 +95,15 @@ def test_draw_stands_in_place_of_table_and_commands(
     assert "\x1b" not in out
 
 
+def test_a_host_that_is_called_by_its_address_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts = tmp_path / "hosts.ini"
+    hosts.write_text("node01 orc_hardware=h200\n")
+    assert run(["plan", "-i", str(hosts), "-r", "openai/gpt-oss-120b", "--draw"]) == 0
+    assert "┌─ node01 ─" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("both", [["--json", "--draw"], ["--json", "--svg", "-"]])
 def test_stdout_holds_one_thing(
     command: list[str], both: list[str], capsys: pytest.CaptureFixture[str]

@@ -131,3 +131,31 @@ def test_the_shell_completes_commands_recipes_strategies_and_hardware(tmp_path: 
     assert complete("orc", "up", "-s", "multi_node_tp_p") == ["multi_node_tp_pp"]
     assert complete("orc", "recipes", "list", "--hardware", "h20") == ["h20", "h200"]
     assert complete("orc", "plan", "-r", "moon", ORC_RECIPES=str(tmp_path / "none")) == []
+
+
+def test_too_few_hosts_for_what_the_recipe_recommends_says_whose_choice_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = tmp_path / "one.ini"
+    one.write_text("node01 orc_hardware=h100\n")
+    plan = ["plan", "-i", str(one), "-r", "moonshotai/Kimi-K2.6"]
+    why = "  why: no strategy was named, and on h100 the recipe recommends multi_node_"
+    assert run(plan) == 1
+    assert why in capsys.readouterr().err
+    assert run([*plan, "-s", "multi_node_tp_pp"]) == 1
+    assert "why:" not in capsys.readouterr().err
+
+
+def test_the_deployment_file_of_the_readme_can_be_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    inventory, deployment = (part.split("```")[0] for part in readme.split("```yaml\n")[1:])
+    (tmp_path / "rack.yml").write_text(inventory)
+    (tmp_path / "kimi.yml").write_text(deployment)
+    monkeypatch.setenv("HF_TOKEN", "hf_not_to_be_shown")
+    words = ["plan", "-i", str(tmp_path / "rack.yml"), "-d", str(tmp_path / "kimi.yml")]
+    assert run(words) == 0
+    out = capsys.readouterr().out
+    assert "1 replica x 2 nodes, tensor 8, pipeline 2" in out
+    assert "--max-model-len 131072" in out and "hf_not_to_be_shown" not in out

@@ -80,6 +80,10 @@ def test_every_kind_of_event_is_shown_by_both_renderings() -> None:
     assert documents[-1]["data"] == {"exit_status": 0}
 
 
+def test_a_recap_of_no_host_is_not_shown() -> None:
+    assert event_lines(Event("recap", data={})) == []
+
+
 def test_what_an_event_does_not_say_is_not_in_its_json() -> None:
     stream = io.StringIO()
     JsonLines(stream)(Event("note", "x", time=5.0))

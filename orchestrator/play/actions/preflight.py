@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from orchestrator.checks.preflight import Subject, host_checks, preflight
+from orchestrator.checks.preflight import Subject, docker_hint, host_checks, preflight
 from orchestrator.checks.result import CheckResult
 from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, UnreachableError
 from orchestrator.facts.host_facts import HostFacts
@@ -113,7 +113,7 @@ def _refuse_unanswered(observation: Observation, hosts: list[str]) -> None:
         if name in hosts
     ]
     errors += [
-        DeploymentError(f"nothing was started: {why}", where=name, hint="is docker running there?")
+        DeploymentError(f"nothing was started: {why}", where=name, hint=docker_hint(why))
         for name, why in observation.broken.items()
         if name in hosts
     ]
