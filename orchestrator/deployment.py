@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from orchestrator.secret import Secret, is_secret_name
+from orchestrator.secret import Secret, holds_login, is_secret_name
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
-_IMAGE = re.compile(r"[\w\[][\w./:@\[\]-]*", re.ASCII)
+_IMAGE = re.compile(r"[\w\[][\w./:\[\]-]*(@\w+:[0-9a-fA-F]+)?", re.ASCII)
 _ARGUMENT = re.compile(r"-{0,2}[A-Za-z][\w.-]*", re.ASCII)
 _LONGEST = 366 * 24 * 3600.0  # seconds; more is a slip, and overflows the clocks it is given to
 _MOST = 10_000  # nodes, replicas, instances
@@ -139,6 +139,13 @@ class Deployment(_Selection):
         for name, value in args.items():
             if not _ARGUMENT.fullmatch(name):
                 raise ValueError(f"{name!r} is not the name of an argument, such as max-model-len")
+            flag = secret_argument(name, value)
+            if flag:
+                raise ValueError(
+                    f"{flag} would put a secret on a command line, where every user of the host "
+                    f"can read it; give it in the environment: "
+                    f"env.{SECRET_VARIABLES.get(flag, 'NAME')}, or orc_env"
+                )
             if "\0" in str(value):
                 raise ValueError(f"the value of {name} holds a zero byte")
         return args
@@ -176,9 +183,32 @@ def environment(values: Mapping[Any, Any]) -> dict[str, str | Secret]:
     for name, text in texts.items():
         check_variable(name, text if _is_plain(text) else "")
     return {
-        name: Secret(text) if _is_plain(text) and is_secret_name(name) else text
+        name: Secret(text)
+        if _is_plain(text) and (is_secret_name(name) or holds_login(text))
+        else text
         for name, text in texts.items()
     }
+
+
+SECRET_VARIABLES = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}
+
+
+def secret_argument(name: str, value: Any) -> str | None:
+    """The flag or key that has a secret's name, in an argument or deep in its JSON."""
+    bare = name.lstrip("-").partition("=")[0].replace("-", "_")
+    if is_secret_name(bare.rpartition(".")[2]):
+        return f"--{bare.replace('_', '-')}"
+    inner: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        inner = [(str(key), part) for key, part in value.items()]
+    elif isinstance(value, list):
+        inner = [
+            (part if isinstance(part, str) and part[:1] == "-" else "", part) for part in value
+        ]
+    elif isinstance(value, str) and value[:2] == "--":
+        inner = [(value, None)]
+    found = (secret_argument(key, part) for key, part in inner if part is not name)
+    return next((flag for flag in found if flag), None)
 
 
 def check_variable(name: str, text: str) -> None:

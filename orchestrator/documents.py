@@ -146,7 +146,9 @@ class Document:
             else:
                 message = fault["msg"].removeprefix("Value error, ")
                 message = message[:1].lower() + message[1:]
-                got = "" if fault["type"] == "missing" else f", not {_short(fault['input'])}"
+                hidden = any(key == "env" or is_secret_name(str(key)) for key in path)
+                silent = hidden or fault["type"] == "missing"
+                got = "" if silent else f", not {_short(fault['input'])}"
                 lines.append(f"{place}{name}: {message}{got}")
         hint = "; ".join(dict.fromkeys(hints)) or None
         return InputError("\n".join(lines), where=first, hint=hint)

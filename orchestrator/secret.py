@@ -19,9 +19,14 @@ REDACTED = "<secret>"
 # Names whose values are secret even when somebody wrote them in plain text (vllm-facts:
 # HF_TOKEN and VLLM_API_KEY must never reach a command line or a log).
 _SECRET_NAME = re.compile(
-    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(API|ACCESS|SECRET|PRIVATE)_?KEY)$",
+    r"(^|_)(TOKEN|SECRET|PASS|PASSWD|PASSPHRASE|PAT|CREDENTIALS?"
+    r"|(API|ACCESS|SECRET|PRIVATE|OPENAI)_?KEYS?)$|PASSWORD$",
     re.IGNORECASE,
 )
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")  # hfToken, apiKey
+
+# `http://user:password@proxy:3128`
+_WITH_LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
 
 
 class Secret:
@@ -85,7 +90,12 @@ class Secret:
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name holds a secret by custom (HF_TOKEN, X_API_KEY, ...)."""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None
+
+
+def holds_login(text: str) -> bool:
+    """Whether a text holds a URL with a password in it, whatever its name."""
+    return _WITH_LOGIN.search(text) is not None
 
 
 def redact(text: str, secrets: list[Secret]) -> str:

@@ -186,4 +186,6 @@ def _assign(data: dict[str, Any], assignment: str) -> None:
         inner = dict(inner) if isinstance(inner, dict) else {}
         data[parent] = inner
         data = inner
-    data[last] = text if parts[0] == "env" else parse_document(text, f"--set {key}").data
+    data[last] = (
+        text if parts[0] == "env" and parents else parse_document(text, f"--set {key}").data
+    )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from orchestrator.deployment import environment_text
-from orchestrator.secret import Secret
+from orchestrator.secret import Secret, is_secret_name
 
 
 def _words(value: Any) -> Any:
@@ -75,6 +75,27 @@ def _name(value: str | None) -> str | None:
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
+# What orc itself gives, and relies on to find and to explain what it started.
+_OWN_OPTIONS = ("--name", "--entrypoint", "--detach", "-d", "--rm", "--restart")
+
+
+def _container_arguments(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        option, equals, value = word.partition("=")
+        if option in ("-e", "--env") or (word.startswith("-e") and word[:2] != "--"):
+            raise ValueError(
+                "an environment variable here would stand on a command line, where every user of "
+                "the host can read it: give it in orc_env"
+            )
+        if option in _OWN_OPTIONS:
+            raise ValueError(f"{option} is given by orc itself")
+        if option in ("-l", "--label"):
+            label = (value if equals else following).partition("=")[0]
+            if label.startswith("orc.") or is_secret_name(label.replace(".", "_")):
+                raise ValueError(f"a label {label!r} can be orc's own or hold a secret")
+    return words
+
+
 class HostSettings(BaseModel):
     """The `orc_*` variables of a host, without their prefix. An unknown one is an error."""
 
@@ -92,7 +113,8 @@ class HostSettings(BaseModel):
     hf_home: str | None = None  # mounted as the container's Hugging Face cache
     volumes: Words = ()
     devices: Words = ()
-    container_args: Words = ()  # appended to `docker run`
+    # Appended to `docker run`
+    container_args: Annotated[Words, AfterValidator(_container_arguments)] = ()
     # From an inventory the values are resolved, and their lookups run, when they are read.
     env: Annotated[Mapping[str, str | Secret], PlainValidator(_environment)] = Field(
         default_factory=dict

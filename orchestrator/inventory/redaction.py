@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.documents import VaultText
-from orchestrator.secret import REDACTED, Secret, is_secret_name
+from orchestrator.secret import REDACTED, Secret, holds_login, is_secret_name
 
 _PASSWORD_NAME = re.compile(r"ansible_(.+_)?(pass|password|passwd|passphrase)")
 
@@ -46,6 +46,7 @@ def redacted(name: str, value: Any, *, secret: bool = False) -> Any:
         return [redacted(name, part, secret=secret) for part in value]
     if isinstance(value, VaultText | Secret):
         return REDACTED
+    secret = secret or (isinstance(value, str) and holds_login(value))
     return REDACTED if secret and value is not None else value
 
 

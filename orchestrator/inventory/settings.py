@@ -12,6 +12,7 @@ from orchestrator.documents import expand_user
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.inventory.host import ConnectionSettings, HostSettings, is_network_name
 from orchestrator.inventory.layers import Layer
+from orchestrator.inventory.redaction import Reading, reveal
 from orchestrator.inventory.variables import ENVIRONMENT, HostVariables
 from orchestrator.secret import REDACTED, Secret
 
@@ -50,7 +51,7 @@ def host_settings(variables: HostVariables) -> HostSettings:
         name = PREFIX + field
         if name == ENVIRONMENT and name in variables:
             values[field] = variables.environment()
-        elif name in variables and (value := variables.plain(name)) is not None:
+        elif name in variables and (value := _plain(variables, name)) is not None:
             values[field] = value
     try:
         return HostSettings.model_validate(values)
@@ -61,9 +62,28 @@ def host_settings(variables: HostVariables) -> HostSettings:
         raise InputError("\n".join(lines), where=where) from None
 
 
+def _plain(variables: HostVariables, name: str) -> Any:
+    """The value, which is shown by `orc plan` and stands on command lines, so is no secret's.
+
+    Of a file that is encrypted as a whole nobody can tell which values are secret.
+    """
+    reading = Reading()
+    value = reveal(variables.resolve(name).value, reading)
+    if reading.secret and not variables.written[name].layer.encrypted:
+        raise InputError(
+            f"{name} of host {variables.host!r} is {REDACTED}, and it would be shown and stand on "
+            "a command line",
+            where=variables.where(name),
+            hint="secrets go into orc_env",
+        )
+    return value
+
+
 def _fault(variables: HostVariables, fault: Any) -> str:
     name = PREFIX + str(fault["loc"][0])
     shown = variables.shown(name)
+    if name == "orc_container_args":
+        shown = "wrong"  # it may hold a secret
     message = fault["msg"].removeprefix("Value error, ")
     if shown == REDACTED:
         message = "not what it must be"  # the message may quote the value

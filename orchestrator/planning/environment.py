@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from orchestrator.errors import PlanError
 from orchestrator.inventory.host import HostSettings
-from orchestrator.secret import Secret, is_secret_name
+from orchestrator.secret import Secret, holds_login, is_secret_name
 from orchestrator.topology.ip_address import ip_address
 from orchestrator.topology.layout import Layout, Node
 
@@ -62,7 +62,9 @@ def node_environment(
                 hint="take it out of orc_env and env",
             )
     return {
-        name: Secret(value) if isinstance(value, str) and is_secret_name(name) else value
+        name: Secret(value)
+        if isinstance(value, str) and (is_secret_name(name) or holds_login(value))
+        else value
         for name, value in env.items()
     }
 

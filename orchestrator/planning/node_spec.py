@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.deployment import Deployment
+from orchestrator.deployment import SECRET_VARIABLES, Deployment, secret_argument
 from orchestrator.errors import PlanError
 from orchestrator.inventory.host import Host
 from orchestrator.planning.address import listen_address, url
@@ -13,7 +13,7 @@ from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
 from orchestrator.runtime.container import Container
-from orchestrator.secret import Secret, is_secret_name
+from orchestrator.secret import Secret
 from orchestrator.topology.engines import DEFAULT_PORT
 from orchestrator.topology.layout import Layout, Node
 from orchestrator.version import __version__
@@ -100,8 +100,8 @@ def pool_of(node: Node) -> str:
 def _refuse_secret_arguments(parts: CommandParts) -> None:
     """A command line is read by everybody on the host: `ps` shows it, and so does a label."""
     for argument in parts.arguments:
-        if is_secret_name(argument.flag.lstrip("-").replace("-", "_")):
-            variable = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}.get(argument.flag)
+        if secret_argument(argument.flag, list(argument.tokens[1:])):
+            variable = SECRET_VARIABLES.get(argument.flag)
             raise PlanError(
                 f"{argument.flag} would put a secret on a command line (from {argument.layer})",
                 why="every user of the host can read it there",
