@@ -154,10 +154,13 @@ def _takes_fitted_size(rule: StrategyRule, fixed: Fixed) -> bool:
 
 
 def _fitted_size(recipe: ResolvedRecipe, slots: Sequence[Slot]) -> int | None:
-    """The recipe's tensor size for this hardware, or all GPUs where orc_gpus leaves fewer."""
-    if recipe.fitted_tensor is None:
+    """The recipe's tensor size for this hardware, or all GPUs where orc_gpus leaves fewer.
+
+    The first host decides, since it is the one that no added host changes.
+    """
+    if recipe.fitted_tensor is None or not slots:
         return None
-    return min(recipe.fitted_tensor, max((len(slot.gpus) for slot in slots), default=1))
+    return min(recipe.fitted_tensor, len(slots[0].gpus))
 
 
 def _nodes(name: str, rule: StrategyRule, hosts: int, deployment: Deployment) -> int:
