@@ -147,7 +147,9 @@ class Document:
                 message = fault["msg"].removeprefix("Value error, ")
                 message = message[:1].lower() + message[1:]
                 hidden = any(key == "env" or is_secret_name(str(key)) for key in path)
-                silent = hidden or fault["type"] == "missing"
+                # A rule of our own about what is inside a mapping or list names it itself.
+                inside = fault["type"] == "value_error" and isinstance(fault["input"], dict | list)
+                silent = hidden or inside or fault["type"] == "missing"
                 got = "" if silent else f", not {_short(fault['input'])}"
                 lines.append(f"{place}{name}: {message}{got}")
         hint = "; ".join(dict.fromkeys(hints)) or None

@@ -142,7 +142,7 @@ _ANSIBLE_OPTIONS = {
 
 def _usage(error: typer.TyperException) -> str:
     """A mistake in the command line, and where to see how it is right."""
-    message = error.format_message()
+    message = error.format_message().replace("Value error, ", "")  # pydantic's own words
     if message.startswith("Usage:"):  # a command that was called with nothing: its help
         return message
     context = getattr(error, "ctx", None)

@@ -68,6 +68,7 @@ def test_without_a_command_the_help_is_shown_and_no_error(
         (["paln"], "error: no such command 'paln'. Did you mean 'plan'?\n  do:  `orc --help`"),
         (["plan"], "error: missing option '-i' / '--inventory' (env var: 'ORC_INVENTORY')\n"),
         (["plan"], "`orc plan --help` shows how it is called"),
+        (["up", "-i", "x", "--pull", "now"], "'--pull': 'now' is not one of 'always', 'missing'"),
         ([*PLAN, "-e", "a=b"], "error: no such option: -e\n  do:  --set KEY=VALUE"),
         ([*PLAN, "--ask-vault-pass"], "--vault-password-file takes a file"),
         (["status", "-i", "rack.yml", "-u", "me"], "set ansible_user in the inventory"),
@@ -97,6 +98,15 @@ def test_a_field_that_no_deployment_has_is_answered_with_the_right_one(
     err = capsys.readouterr().err
     assert f"error: --set {assignment}: a deployment has no field" in err
     assert hint in err
+
+
+def test_a_secret_among_the_arguments_is_refused_and_nothing_else_is_said_of_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*PLAN, "--set", "args.api-key=sk-not-to-be-shown"]) == 1
+    err = capsys.readouterr().err
+    assert "error: the command line: args: --api-key would put a secret on a command line" in err
+    assert "not a mapping" not in err and "sk-not" not in err
 
 
 def test_a_flag_that_is_wrong_is_said_without_a_line(capsys: pytest.CaptureFixture[str]) -> None:
