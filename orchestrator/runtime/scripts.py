@@ -53,13 +53,15 @@ start() {
   shift 3
   umask 077
   mkdir -p "$(dirname "$env_file")" || return 73
-  trap 'rm -f "$env_file"' EXIT
+  writer=
+  trap 'rm -f "$env_file"; [ -z "$writer" ] || kill "$writer" 2>/dev/null' EXIT
   trap 'exit 130' HUP INT TERM
   rm -f "$env_file"
-  cat >"$env_file" <<'END_OF_ENVIRONMENT' || return 73
+  mkfifo "$env_file" || return 73
+  cat >"$env_file" <<'END_OF_ENVIRONMENT' 2>/dev/null &
 """
 
-_END_OF_ENVIRONMENT = "END_OF_ENVIRONMENT\n"
+_END_OF_ENVIRONMENT = "END_OF_ENVIRONMENT\n  writer=$!\n"
 
 # Others may use the same host, so the directory above is everybody's, as /tmp is. `mkdir` without
 # -p fails on what somebody else has put there, be it a link.
@@ -77,7 +79,10 @@ _START_TAIL = """
   case $found in
     "") ;;
     "$deployment false") docker rm "$name" </dev/null >/dev/null || return 1 ;;
-    "$deployment true") echo "container $name is running already" >&2; return 75 ;;
+    "$deployment true")
+      docker container inspect --format '{{index .Config.Labels "orc.spec"}}' "$name" </dev/null
+      echo "container $name is running already" >&2
+      return 75 ;;
     *) echo "container $name is not one of deployment $deployment" >&2; return 76 ;;
   esac
   "$@" </dev/null
@@ -166,9 +171,11 @@ def start_script(
 ) -> Script:
     """Start `container` with `run_command` and the environment `env`.
 
-    The environment file exists only while docker reads it, with mode 0600. An exited container
-    of the same name makes room if it is of the same deployment.
-    Ends with STILL_RUNNING or NOT_OURS when such a container is in the way, with CANNOT_WRITE
+    The environment file is a named pipe with mode 0600: what goes through it is never on the
+    host's disk, also when this process or the host dies meanwhile. An exited container of the
+    same name makes room if it is of the same deployment.
+    Ends with STILL_RUNNING (and the spec that runs on stdout) or NOT_OURS when such a container
+    is in the way, with CANNOT_WRITE
     when the environment file cannot be written, else as `docker run` does.
     Raises InputError for a value that docker's format of environment files cannot hold.
     """

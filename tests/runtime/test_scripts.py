@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +102,30 @@ def test_a_script_that_breaks_off_on_its_way_does_nothing() -> None:
 def test_every_script_is_posix_sh(script: scripts.Script) -> None:
     check = subprocess.run(["sh", "-n"], input=script.text, text=True, capture_output=True)
     assert (check.returncode, check.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["docker reads it", "docker fails before"])
+def test_the_environment_is_only_ever_in_a_pipe(tmp_path: Path, reads: bool) -> None:
+    """Whatever kills it meanwhile, no value is left on the disk."""
+    docker = tmp_path / "docker"
+    look = 'stat -c "%F %a" "$3"; cat "$3"' if reads else "exit 125"
+    docker.write_text(f'#!/bin/sh\n[ "$1" = run ] || exit 1\n{look}\n')
+    docker.chmod(0o755)
+    run = ["docker", "run", ".orc/orc-kimi-r0-n0.env"]
+    script = scripts.start_script(
+        CONTAINER, {"A": Secret("x" * 200_000), "B": "2"}, "kimi",
+        [run[0], run[1], "--env-file", run[2]],
+    )  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-s", "--", *script.arguments],
+        input=script.text,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    wanted = "fifo 600\nA=" + "x" * 200_000 + "\nB=2\n" if reads else ""
+    assert (done.returncode, done.stdout) == (0 if reads else 125, wanted)
+    assert list((tmp_path / ".orc").iterdir()) == []

@@ -13,7 +13,7 @@ from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.run import Run
-from orchestrator.runtime.scripts import Script, environment_file, start_script
+from orchestrator.runtime.scripts import STILL_RUNNING, Script, environment_file, start_script
 from orchestrator.transport.connection import CommandResult, Connection
 
 _START_TIMEOUT = 300.0
@@ -49,12 +49,13 @@ def start_groups(
         return
     _clear(run, clear)
     run.started |= {decision.replica for decision in starting}
-    failed = _start(run, nodes, report)
+    begun: set[str] = set()
+    failed = _start(run, nodes, report, begun)
     for node in planned:
         if node.replica not in run.started:
             report(HostResult(node.host, "ok", f"{node.name} runs", node.replica, node.rank))
     if failed and not keep_failed:
-        _stop_failed(run, failed)
+        _stop_failed(run, failed, begun)
 
 
 def _say_what(
@@ -79,8 +80,13 @@ def _clear(run: Run, decisions: Sequence[ReplicaDecision]) -> None:
         raise ErrorGroup(errors)
 
 
-def _start(run: Run, nodes: Sequence[LaunchSpec], report: Report) -> list[LaunchSpec]:
-    """Start all nodes in parallel; returns those that did not start."""
+def _start(
+    run: Run, nodes: Sequence[LaunchSpec], report: Report, begun: set[str]
+) -> list[LaunchSpec]:
+    """Start all nodes in parallel; returns those that did not start. `begun`: what did.
+
+    Where another `orc up` was faster with the same spec, what it started is what was wanted.
+    """
     by_host: dict[str, list[LaunchSpec]] = {}
     for node in nodes:
         by_host.setdefault(node.host, []).append(node)
@@ -101,7 +107,11 @@ def _start(run: Run, nodes: Sequence[LaunchSpec], report: Report) -> list[Launch
             continue
         for node, result in zip(by_host[host], answer, strict=True):
             if result.ok:
+                begun.add(node.name)
                 report(HostResult(host, "changed", f"started {node.name}", node.replica, node.rank))
+            elif _runs_as_planned(node, result):
+                text = f"{node.name} was started by another orc up"
+                report(HostResult(host, "ok", text, node.replica, node.rank))
             else:
                 failed.append(node)
                 text = start_failure(node.name, result)
@@ -129,15 +139,25 @@ def start_failure(name: str, result: CommandResult) -> str:
     return f"{text}\n  cause: {cause.cause}\n  do:  {cause.mend}" if cause else text
 
 
-def _stop_failed(run: Run, failed: Sequence[LaunchSpec]) -> None:
-    """One group, one fate: stop the other ranks; their containers stay for reading."""
+def _runs_as_planned(node: LaunchSpec, result: CommandResult) -> bool:
+    return result.exit_status == STILL_RUNNING and result.stdout.strip() == node.spec_hash
+
+
+def _stop_failed(run: Run, failed: Sequence[LaunchSpec], begun: set[str]) -> None:
+    """One group, one fate: stop the other ranks; their containers stay for reading.
+
+    What somebody else started meanwhile is not ours to stop. Whether a host that did not answer
+    started something is not known, so what is there of it is stopped.
+    """
     replicas = {node.replica for node in failed}
     hosts = dict.fromkeys(node.host for node in run.planned.everything if node.replica in replicas)
     seen = observe(run.pool, hosts)
     states = [s for s in seen.containers(run.planned.name) if s.replica in replicas]
-    errors = stop_containers(
-        run.pool, [s for s in states if s.running], run.planned.name, remove=False
-    )
+    ours = {(s.host, s.name): s.spec_hash for s in run.planned.everything}
+    running = [
+        s for s in states if s.running and (s.name in begun or ours.get((s.host, s.name)) == s.spec)
+    ]
+    errors = stop_containers(run.pool, running, run.planned.name, remove=False)
     run.say("progress", _stopped_text(replicas, errors))
 
 
