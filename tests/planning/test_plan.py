@@ -41,6 +41,18 @@ def test_nodes_differ_only_in_rank_flags_and_addresses(tmp_path: Path) -> None:
     assert differing == {"VLLM_HOST_IP"}
 
 
+def test_only_nodes_that_serve_are_told_how_many_api_servers_to_start(tmp_path: Path) -> None:
+    """`--api-server-count=1 cannot be used with --headless` (vLLM 0.32.0)."""
+    head, worker = make_plan(tmp_path, nodes=2, args={"api-server-count": 1}).nodes
+    at = head.argv.index("--api-server-count")
+    assert head.argv[at + 1] == "1"
+    same = [*head.argv[:at], *head.argv[at + 2 :]]
+    rank = same.index("--node-rank") + 1
+    followed = [*worker.argv]
+    followed.remove("--headless")
+    assert followed == [*same[:rank], "1", *same[rank + 1 :]]
+
+
 def test_the_interface_is_exact_for_nccl_and_each_host_has_its_own_name(tmp_path: Path) -> None:
     """nccl-tests#9: `bond0` also means `bond0.12`; ray#60817: names differ by host."""
     text = RACK.replace("orc_address: 10.1.0.12}", "orc_address: 10.1.0.12, orc_interface: ens1f0}")
