@@ -23,7 +23,7 @@ from unittest import mock
 answer = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
-import torch
+import torch  # noqa: E402
 from vllm.config import VllmConfig, set_current_vllm_config  # noqa: E402
 from vllm.config import vllm as vllm_config  # noqa: E402
 from vllm.distributed import parallel_state, utils  # noqa: E402
