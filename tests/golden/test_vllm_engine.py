@@ -12,7 +12,7 @@ import json
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,9 @@ class Planned:
             pool: str = spec.role if spec.role in self.plan.layout.sizes else ""
             groups[spec.replica, pool].append((spec, answer))
         for (_, pool), nodes in groups.items():
-            yield self.plan.layout.sizes[pool], nodes
+            # The layout tells the first replica's; those on uneven hosts have other ranks.
+            data = len({rank.dp for spec, _ in nodes for rank in spec.ranks})
+            yield replace(self.plan.layout.sizes[pool], data=data), nodes
 
 
 def ask_vllm(python: Path, lists: Sequence[dict[str, Any]]) -> list[Answer]:
