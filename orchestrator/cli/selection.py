@@ -174,8 +174,8 @@ def _assign(data: dict[str, Any], assignment: str) -> None:
     field = key.partition(".")[0]
     if field not in Deployment.model_fields:
         raise InputError(
-            f"--set {assignment}: a deployment has no field {field!r}",
-            hint=f"an argument of vLLM is args.NAME: --set args.{assignment}"
+            f"--set {key}: a deployment has no field {field!r}",
+            hint=f"an argument of vLLM is args.NAME: --set args.{key}=VALUE"
             if nearest(field, Deployment.model_fields) is None
             else did_you_mean(field, Deployment.model_fields),
         )
