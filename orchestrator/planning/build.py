@@ -15,7 +15,7 @@ from orchestrator.planning.kv_store import plan_kv_store
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.node_spec import node_spec, pool_of
 from orchestrator.planning.plan import Endpoint, Plan
-from orchestrator.planning.router import plan_router
+from orchestrator.planning.router import plan_router, reserving
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.topology.build import build_layout
@@ -76,6 +76,8 @@ def plan(
         image,
         allotment,
     )
+    if router is not None:
+        nodes = tuple(reserving(node, router) for node in nodes)
     return Plan(
         name=deployment.deployment_name(),
         deployment=deployment,

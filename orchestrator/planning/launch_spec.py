@@ -16,6 +16,8 @@ from orchestrator.topology.layout import GpuRank, Role
 
 # Read only while a replica starts, so a change of it is no reason to restart one that runs.
 _START_ONLY = frozenset({"VLLM_ENGINE_READY_TIMEOUT_S"})
+RESERVED_PORTS = "orc.reserved-ports"  # a label: as orc.ports, of what starts later on this host
+_NOT_WHAT_RUNS = frozenset({"orc.version", RESERVED_PORTS})
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,10 @@ class LaunchSpec:
         """SHA-256 over what decides what runs.
 
         Not in it: the values of secrets (a label must not give them away, and another person's
-        token is no other deployment), the version of `orc`, and the digest that a tag became.
+        token is no other deployment), the version of `orc`, ports kept for others, and the digest
+        that a tag became.
         """
-        labels = {k: v for k, v in self.container.labels.items() if k != "orc.version"}
+        labels = {k: v for k, v in self.container.labels.items() if k not in _NOT_WHAT_RUNS}
         content = {
             "container": _as_dict(replace(self.container, labels=labels, image=self.image)),
             "env": {k: v for k, v in self.shown_env.items() if k not in _START_ONLY},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from orchestrator.facts.host_facts import HostFacts
+from orchestrator.planning.launch_spec import RESERVED_PORTS
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.topology.ports import PortUse, port_use
 
@@ -20,6 +21,10 @@ def ports_in_use(
     held: dict[str, dict[str, int]] = {}
     busy: dict[str, dict[int, str]] = {host: {} for host in facts}
     for state in containers:
+        if state.deployment != name and state.running:
+            owner = f"the router of deployment {state.deployment}, which starts later"
+            for port in _labelled_ports(state, RESERVED_PORTS).values():
+                busy.setdefault(state.host, {}).setdefault(port, owner)
         for use, port in _labelled_ports(state).items():
             if state.deployment == name:
                 key = port_use(use, state.role, state.replica, state.rank)
@@ -35,7 +40,7 @@ def ports_in_use(
     return PortUse(busy, held)
 
 
-def _labelled_ports(state: ContainerState) -> dict[str, int]:
-    """`api=8000,master=29501` of the label orc.ports."""
-    pairs = (pair.partition("=") for pair in state.labels.get("orc.ports", "").split(","))
+def _labelled_ports(state: ContainerState, label: str = "orc.ports") -> dict[str, int]:
+    """`api=8000,master=29501` of a label."""
+    pairs = (pair.partition("=") for pair in state.labels.get(label, "").split(","))
     return {use: int(port) for use, _, port in pairs if port.isdecimal()}

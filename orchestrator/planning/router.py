@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from orchestrator.deployment import Deployment, Router
 from orchestrator.errors import PlanError, did_you_mean
 from orchestrator.inventory.host import Host
 from orchestrator.planning.address import listen_address, url
-from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.launch_spec import RESERVED_PORTS, LaunchSpec
 from orchestrator.planning.service import ROUTER_GROUP, Service, service_spec
 from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.ports import PortAllotment, port_use
@@ -63,6 +64,18 @@ def plan_router(
         model=nodes[0].served_model,
     )
     return service_spec(service, hosts[host], deployment, router.image or image)
+
+
+def reserving(node: LaunchSpec, router: LaunchSpec) -> LaunchSpec:
+    """The node with the router's ports on its label where both are on one host.
+
+    A router starts last, when the engines have loaded; until then its ports would look free to
+    another deployment. They are no part of what the node runs, so not of its hash.
+    """
+    if node.host != router.host:
+        return node
+    labels = {**node.container.labels, RESERVED_PORTS: router.container.labels["orc.ports"]}
+    return replace(node, container=replace(node.container, labels=labels))
 
 
 def _workers(nodes: Sequence[LaunchSpec], layout: Layout) -> list[str]:

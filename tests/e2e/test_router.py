@@ -15,7 +15,9 @@ pytestmark = [
     pytest.mark.timeout(2 * START_SECONDS, func_only=True),
 ]
 
-REPLICAS = (*TINY, "--strategy", "single_node_tp", "--replicas", "2", *EAGER)
+ONE = (*TINY, "--strategy", "single_node_tp", *EAGER)
+REPLICAS = (*ONE, "--replicas", "2")
+BEHIND_ROUTER = ("--set", "router.policy=round_robin")
 
 
 def workers(router: str) -> dict[str, bool]:
@@ -25,7 +27,7 @@ def workers(router: str) -> dict[str, bool]:
 
 
 def test_two_replicas_behind_a_router_beside_another_deployment(fleet: Fleet, orc: Orc) -> None:
-    with deployed(fleet, orc, "rt", *REPLICAS, "--set", "router.policy=round_robin") as first:
+    with deployed(fleet, orc, "rt", *REPLICAS, *BEHIND_ROUTER) as first:
         router = f"http://{fleet.hosts[0].address}:30000"
         assert first.up.events()[-1]["data"]["router"] == router
         endpoints = [f"http://{host.address}:8000" for host in fleet.hosts]
@@ -43,18 +45,19 @@ def test_two_replicas_behind_a_router_beside_another_deployment(fleet: Fleet, or
         _a_dead_router_comes_back_alone(first.name, fleet, orc, first.words)
         assert complete(router).status_code == 200
 
-        shown = orc("plan", *REPLICAS, "--name", "rt2", "--gather-facts", "--json").json()
-        with deployed(fleet, orc, "rt2", *REPLICAS, "--set", "router.policy=random") as second:
-            other = [f"http://{host.address}:8001" for host in fleet.hosts]
+        shown = orc("plan", *ONE, *BEHIND_ROUTER, "--name", "rt2", "--gather-facts", "--json")
+        with deployed(fleet, orc, "rt2", *ONE, *BEHIND_ROUTER) as second:
+            other = f"http://{fleet.hosts[0].address}:8001"
             data = second.up.events()[-1]["data"]
-            assert [endpoint["url"] for endpoint in data["endpoints"]] == other
-            assert [endpoint["url"] for endpoint in shown["endpoints"]] == other
-            for url in (*endpoints, router, *other, data["router"]):
+            assert [endpoint["url"] for endpoint in data["endpoints"]] == [other]
+            assert data["router"] == f"http://{fleet.hosts[0].address}:30001"
+            assert [endpoint["url"] for endpoint in shown.json()["endpoints"]] == [other]
+            assert shown.json()["router"]["ports"]["api"] == 30001
+            for url in (*endpoints, router, other, data["router"]):
                 assert complete(url).status_code == 200
-            assert workers(data["router"]) == dict.fromkeys(other, True)
-            assert data["router"] != router
+            assert workers(data["router"]) == {other: True}
             probe = orc("probe", "--json").json()["endpoints"]
-            assert len(probe) == 6 and all(endpoint["healthy"] for endpoint in probe)
+            assert len(probe) == 5 and all(endpoint["healthy"] for endpoint in probe)
         assert complete(router).status_code == 200  # the first is still there
     assert nothing_runs(fleet)
 

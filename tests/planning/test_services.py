@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Plan
+from orchestrator import Catalog, Deployment, Plan, plan
+from orchestrator.deployment import Router
 from orchestrator.errors import PlanError
+from orchestrator.facts.host_facts import HostFacts
 from orchestrator.planning.launch_spec import LaunchSpec
-from tests.planning.builders import RACK, make_plan
+from orchestrator.planning.port_use import ports_in_use
+from tests.planning.builders import RACK, inventory, make_plan
+from tests.planning.test_decision import running
 
 DISTRIBUTED = "kv_store_distributed_mooncake"
 CENTRALIZED = "kv_store_centralized_mooncake"
@@ -50,6 +54,22 @@ def test_replicas_have_a_router_only_when_one_is_asked_for(tmp_path: Path) -> No
     assert values(router.argv, "--policy") == ["cache_aware"]
     assert router.ports == {"api": 30000, "metrics": 29000}
     assert router.name == "orc-kimi-k2-6-router"
+
+
+def test_a_routers_ports_are_kept_for_it_while_its_engines_load(tmp_path: Path) -> None:
+    """It starts last; another deployment that is planned before then must not take them."""
+    first = replicas(tmp_path, name="first", router={})
+    states = [running(node) for node in first.nodes]
+    use = ports_in_use("second", {"node01": HostFacts(), "node02": HostFacts()}, states)
+    deployment = Deployment(
+        recipe="moonshotai/Kimi-K2.6", strategy="single_node_tp", name="second", router=Router()
+    )
+    second = plan(inventory(tmp_path), Catalog.load(), deployment, ports=use)
+    assert router_of(second).ports == {"api": 30001, "metrics": 29001}
+    again = ports_in_use("first", {"node01": HostFacts(), "node02": HostFacts()}, states)
+    assert again.busy == {"node01": {}, "node02": {}}
+    moved = replicas(tmp_path, name="first", router={"port": 31000})
+    assert [n.spec_hash for n in moved.nodes] == [n.spec_hash for n in first.nodes]
 
 
 def test_endpoints_of_one_data_parallel_group_always_get_a_router(tmp_path: Path) -> None:
