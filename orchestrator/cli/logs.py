@@ -76,7 +76,9 @@ def logs(
             if seen.containers(name):
                 text = "no rank that runs is the one asked for"
             sys.stderr.write(text + where_known(seen) + "\n")
-            return int(_unknown_status(seen))
+            named = name is not None or rank is not None or replica is not None
+            nothing = ExitStatus.FAILED if named else ExitStatus.OK
+            return int(_unknown_status(seen) or nothing)
         printer = Printer(states, timestamps=timestamps, as_json=as_json)
         if follow:
             _follow(opened.pool, states, printer, tail, since)

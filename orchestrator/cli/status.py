@@ -45,7 +45,7 @@ def status(
             opened.pool, running_targets(states), completion_timeout=_COMPLETION_TIMEOUT
         )
     statuses = deployment_statuses(states, checks, seen.unknown)
-    result = exit_status(statuses, seen)
+    result = exit_status(statuses, seen, name)
     if as_json:
         document = {
             "deployments": [one.to_dict() for one in statuses],
@@ -59,11 +59,18 @@ def status(
     return int(result)
 
 
-def exit_status(statuses: Sequence[DeploymentStatus], seen: Observation) -> ExitStatus:
-    """A failure that is known weighs more than what is not known."""
+def exit_status(
+    statuses: Sequence[DeploymentStatus], seen: Observation, name: str | None = None
+) -> ExitStatus:
+    """A failure that is known weighs more than what is not known.
+
+    A deployment that was named and of which no container runs anywhere is a failure as well.
+    """
     if any(one.failed for one in statuses) or seen.broken:
         return ExitStatus.FAILED
-    return ExitStatus.UNREACHABLE if seen.unreachable else ExitStatus.OK
+    if seen.unreachable:
+        return ExitStatus.UNREACHABLE
+    return ExitStatus.FAILED if name and not statuses else ExitStatus.OK
 
 
 def status_lines(

@@ -164,6 +164,13 @@ def test_one_look_sees_every_container_of_every_host(fleet: Fleet, pool: Connect
     assert ages and ages[0] is not None and 0 < ages[0] < 30
 
 
+def test_a_deployment_that_is_named_and_not_there_is_a_failure(fleet: Fleet, orc: Orc) -> None:
+    run_container(fleet, "node01", "orc-fast-r0-n0")
+    for words in (("status", "fats"), ("logs", "fats"), ("logs", "fast", "--rank", "9")):
+        assert orc(*words).status == 2, words
+    assert "did you mean 'fast'?" in orc("status", "fats").text
+
+
 def test_status_names_the_dead_rank_and_logs_show_what_it_said(fleet: Fleet, orc: Orc) -> None:
     run_container(fleet, "node01", "orc-fast-r0-n0", "sh", "-c", "echo head; sleep 600")
     run_container(
