@@ -1,11 +1,12 @@
 """The command `orc`, and `python -m orchestrator`."""
 
+import os
 import signal
 
 
 def main() -> None:
     """Load `orc` and run it. A Ctrl-C before it is loaded ends it without a word."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     from orchestrator.cli.main import main as run
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -51,14 +51,21 @@ _START_HEAD = """
 start() {
   deployment=$1 name=$2 env_file=$3
   shift 3
+  # Of this process alone: another orc may be starting the same container.
+  pipe=$env_file.$$
+  for word do
+    shift
+    [ "$word" != "$env_file" ] || word=$pipe
+    set -- "$@" "$word"
+  done
   umask 077
-  mkdir -p "$(dirname "$env_file")" || return 73
+  mkdir -p "$(dirname "$pipe")" || return 73
   writer=
-  trap 'rm -f "$env_file"; [ -z "$writer" ] || kill "$writer" 2>/dev/null' EXIT
+  trap 'rm -f "$pipe"; [ -z "$writer" ] || kill "$writer" 2>/dev/null' EXIT
   trap 'exit 130' HUP INT TERM
-  rm -f "$env_file"
-  mkfifo "$env_file" || return 73
-  cat >"$env_file" <<'END_OF_ENVIRONMENT' 2>/dev/null &
+  rm -f "$pipe"
+  mkfifo "$pipe" || return 73
+  cat >"$pipe" <<'END_OF_ENVIRONMENT' 2>/dev/null &
 """
 
 _END_OF_ENVIRONMENT = "END_OF_ENVIRONMENT\n  writer=$!\n"
@@ -79,13 +86,21 @@ _START_TAIL = """
   case $found in
     "") ;;
     "$deployment false") docker rm "$name" </dev/null >/dev/null || return 1 ;;
-    "$deployment true")
-      docker container inspect --format '{{index .Config.Labels "orc.spec"}}' "$name" </dev/null
-      echo "container $name is running already" >&2
-      return 75 ;;
+    "$deployment true") running_already; return 75 ;;
     *) echo "container $name is not one of deployment $deployment" >&2; return 76 ;;
   esac
-  "$@" </dev/null
+  { said=$("$@" </dev/null 2>&1 >&3 3>&-); } 3>&1
+  status=$?
+  [ -z "$said" ] || printf '%s\\n' "$said" >&2
+  case $said in
+    # Another orc was faster between the look and the start.
+    *"is already in use by container"*) running_already; return 75 ;;
+  esac
+  return $status
+}
+running_already() {
+  docker container inspect --format '{{index .Config.Labels "orc.spec"}}' "$name" </dev/null
+  echo "container $name is running already" >&2
 }
 start "$@"
 """
