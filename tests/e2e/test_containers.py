@@ -209,7 +209,6 @@ def test_down_stops_all_ranks_and_only_ours_and_twice_is_fine(
     run_container(fleet, "node02", "orc-fast-r0-n1", rank=1)
     other = run_container(fleet, "node02", "orc-other-r0-n0", deployment="other")
     theirs = run_container(fleet, "node02", "orc-like-ours", deployment=None)
-    run_container(fleet, "node02", "postgres", deployment=None)
     which = orc("down", directory=tmp_path)
     assert which.status == 3 and "fast, other" in which.text
     would = orc("down", "fast", "--check", directory=tmp_path)
