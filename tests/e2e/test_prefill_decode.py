@@ -11,6 +11,7 @@ from tests.fleet import Fleet
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.vllm,
+    pytest.mark.heavy,  # its transfer threads spin, and starve vLLM on two cores
     pytest.mark.timeout(START_SECONDS, func_only=True),
 ]
 
