@@ -25,7 +25,7 @@ check: lint  ## lint, types, import contracts and the tests that need no fleet
 	$(BIN)/python -m pytest -q -m "not fleet"
 
 test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
-	$(BIN)/python -m tests.fleet env
+	$(BIN)/python -m tests.fleet env --kv-transfer
 	$(BIN)/python -m pytest -m "not heavy" --durations=20
 
 test-heavy: install  ## prefill/decode by NIXL, whose progress threads spin: wants more than two cores

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from tests.fleet import Fleet
+from tests.fleet.debian import install_debian_packages
+from tests.fleet.environment import add_kv_transfer
 
 ROOT = Path(__file__).parents[2]
 TINY = ("--recipe", "orc/tiny-llama")
@@ -125,3 +127,10 @@ def container_ids(fleet: Fleet) -> dict[str, str]:
 def vllm_processes(fleet: Fleet) -> list[str]:
     """What runs in any container of any host."""
     return [" ".join(p.command) for host in fleet.hosts for p in fleet.processes(host)]
+
+
+@pytest.fixture(scope="session")
+def kv_transfer(fleet_machine: None) -> None:
+    """Mooncake and NIXL in the fleet's vLLM environment."""
+    install_debian_packages()
+    add_kv_transfer()

@@ -17,6 +17,7 @@ from tests.e2e.deployed import (
 from tests.fleet import Fleet
 
 pytestmark = [
+    pytest.mark.usefixtures("kv_transfer"),
     pytest.mark.fleet,
     pytest.mark.vllm,
     pytest.mark.timeout(START_SECONDS, func_only=True),

@@ -9,6 +9,7 @@ from tests.e2e.deployed import EAGER, START_SECONDS, complete, deployed, nothing
 from tests.fleet import Fleet
 
 pytestmark = [
+    pytest.mark.usefixtures("kv_transfer"),
     pytest.mark.fleet,
     pytest.mark.vllm,
     pytest.mark.heavy,  # its transfer threads spin, and starve vLLM on two cores
