@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,6 +19,8 @@ MAKERS = {"fleet", "fleet_of", "jump_chain", "no_fleet"}
 FIRST = "no_fleet"
 
 remember_what_is_planned()
+# What starts tests in the background leaves Ctrl-C ignored, and every child would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not fleet"` takes its choice

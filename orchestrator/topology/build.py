@@ -189,7 +189,7 @@ def _nodes(
         role: Role = engine.role or ("worker" if rank else "head")
         bound: Mapping[str, int] = member.ports
         if member.serves:
-            first = replica == 0 and rank == 0
+            first = not ports.has(member.slot.host, "api")
             port = ports.take(
                 member.slot.host,
                 port_use("api", role, replica, rank),

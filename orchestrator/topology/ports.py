@@ -60,5 +60,10 @@ class PortAllotment:
             port += 1
         raise PlanError(f"no free port from {wanted} upwards on {host} for {use}", where=host)
 
+    def has(self, host: str, kind: str) -> bool:
+        """Whether a port of that kind (`api`) was handed out on `host` already."""
+        taken = self._taken.get(host, {})
+        return any(use.partition(" ")[0] == kind for use in taken.values())
+
     def _owner(self, host: str, port: int) -> str | None:
         return self.use.busy.get(host, {}).get(port) or self._taken.get(host, {}).get(port)

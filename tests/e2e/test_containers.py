@@ -267,9 +267,9 @@ def test_up_refuses_a_port_that_is_held_naming_its_owner(
         fleet, "node02", "web", "/usr/bin/python3", "-m", "http.server", "8000", deployment=None
     )
     time.sleep(1)
-    up = orc("up", *SINGLE, *image)
-    assert up.status == 2
-    assert "failed: [node02] port 8000 (api) is held by python3/" in up.text
+    up = orc("up", *SINGLE, *image, "--port", "8000")
+    assert up.status == 1
+    assert "port 8000 (api head 1.0) is taken on node02 by python3/" in up.text
     assert container_ids(fleet) == {}
 
 

@@ -100,7 +100,7 @@ def test_status_is_healthy_from_any_directory(orc: Orc, up: Outcome, tmp_path: P
     status = orc("status", "tp", directory=tmp_path)
     assert status.status == 0, status.text
     assert "replica 0  healthy" in status.text
-    assert "rank 1  worker  node02" in status.text
+    assert "rank 1  worker    node02" in status.text
 
 
 def test_up_again_changes_nothing_and_says_so_in_under_three_seconds(
@@ -172,7 +172,7 @@ def test_a_killed_follower_is_known_within_ten_seconds_with_its_reason(
     assert time.monotonic() - begun < 10
     assert status.status == 2
     assert "rank 1 on node02: exited 137 (SIGKILL)" in status.text
-    assert "rank 0  head    node01           running" in status.text
+    assert "rank 0  head      node01           running" in status.text
 
 
 def test_up_restarts_the_group_whole(fleet: Fleet, orc: Orc, up: Outcome) -> None:
@@ -197,4 +197,4 @@ def test_down_leaves_no_container_and_no_process_on_any_host(
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert not [line for line in listing.splitlines() if "vllm serve /models/tiny" in line]
     status = orc("status", directory=tmp_path)
-    assert (status.status, status.out.strip()) == (0, "nothing deployed")
+    assert (status.status, status.out.strip()) == (0, "nothing is deployed")

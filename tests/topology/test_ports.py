@@ -32,3 +32,11 @@ def test_a_port_already_held_is_taken_again_though_a_lower_one_is_free_now() -> 
 def test_ports_run_out_with_a_message() -> None:
     with pytest.raises(PlanError, match="no free port from 65535"):
         layout("single_node_tp", slots(8), replicas=2, parallel={"tensor": 4}, port=65535)
+
+
+def test_the_port_asked_for_is_that_of_the_first_server_on_every_host() -> None:
+    use = PortUse(busy={"node02": {9000: "nginx/812"}})
+    with pytest.raises(PlanError, match=r"port 9000 \(api head 1\.0\) is taken on node02 by nginx"):
+        layout("single_node_tp", slots(8, 8), use=use, replicas=2, port=9000)
+    shared = layout("single_node_tp", slots(8), replicas=2, parallel={"tensor": 4}, port=9000)
+    assert [node.port for node in shared.nodes] == [9000, 9001]
