@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,7 @@ def inventory(jump_chain: Fleet, tmp_path: Path) -> Path:
 def test_commands_run_on_the_target_and_come_from_the_second_jump_host(
     jump_chain: Fleet, inventory: Path
 ) -> None:
-    address = jump_chain.host("target").addresses[0]
-    with socket.socket() as direct, pytest.raises(OSError):
-        direct.settimeout(2)
-        direct.connect((address, 22))
+    """That the target is on no network of the control machine is a test of the fleet's own."""
     hosts = Inventory.load(inventory).hosts.values()
     with ConnectionPool(hosts, SshOptions()) as pool:
         target = pool.connection("target")
