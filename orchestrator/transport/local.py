@@ -11,44 +11,17 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.inventory.host import Host
-from orchestrator.transport.command import BecomeUser, Interruption, Shell
-from orchestrator.transport.connection import CommandResult, LineSink, StreamSocket
+from orchestrator.transport.connection import StreamSocket
 from orchestrator.transport.remote_shell import command_line
+from orchestrator.transport.shell_connection import ShellConnection
 
 
-class LocalConnection:
+class LocalConnection(ShellConnection):
     """The same as a connection to a host, by subprocess.
 
     Commands start in the home directory, so that a relative path means the same as over SSH,
     and in a process group of their own, which ends with this process.
     """
-
-    def __init__(self, host: Host, interrupted: Interruption | None = None) -> None:
-        self._host = host
-        settings = host.connection
-        become = BecomeUser(settings.become_user or "root", settings.become_password)
-        self._become = become if settings.become else None
-        self.interrupted = interrupted or Interruption()
-
-    @property
-    def host(self) -> str:
-        return self._host.name
-
-    def run(
-        self, argv: Sequence[str], *, stdin: str = "", timeout: float | None = None
-    ) -> CommandResult:
-        return self._shell().run(argv, stdin, timeout)
-
-    def script(
-        self, text: str, arguments: Sequence[str] = (), *, timeout: float | None = None
-    ) -> CommandResult:
-        return self._shell().run(["sh", "-s", "--", *arguments], text, timeout)
-
-    def stream(
-        self, argv: Sequence[str], sink: LineSink, *, stdin: str = "", timeout: float | None = None
-    ) -> int:
-        return self._shell().stream(argv, sink, stdin, timeout)
 
     def open_socket(self, address: str, port: int, *, timeout: float) -> StreamSocket:
         return socket.create_connection((address, port), timeout)
@@ -56,8 +29,8 @@ class LocalConnection:
     def close(self) -> None:
         """Nothing is held open between commands."""
 
-    def _shell(self) -> Shell:
-        return Shell(self.host, _Process, self._become, self.interrupted)
+    def _start(self, words: Sequence[str]) -> _Process:
+        return _Process(words)
 
 
 class _Process:

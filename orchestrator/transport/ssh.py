@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import DeploymentError, UnreachableError
 from orchestrator.inventory.host import Host
-from orchestrator.transport.command import BecomeUser, Interruption, Shell
-from orchestrator.transport.connection import CommandResult, LineSink, StreamSocket
+from orchestrator.transport.command import Interruption
+from orchestrator.transport.connection import StreamSocket
 from orchestrator.transport.hang_up import hang_up
 from orchestrator.transport.remote_shell import command_line
+from orchestrator.transport.shell_connection import ShellConnection
 from orchestrator.transport.ssh_config import SshOptions, SshTarget, resolve
 from orchestrator.transport.ssh_connect import Hops, connect, timed_out
 from orchestrator.transport.ssh_keys import KeyRing
@@ -27,7 +28,7 @@ _OPEN_TIMEOUT = 30.0
 _PIECE = 1 << 15
 
 
-class SshConnection:
+class SshConnection(ShellConnection):
     """A Connection over SSH. It is made when first used, and once more after it broke."""
 
     def __init__(
@@ -39,39 +40,16 @@ class SshConnection:
         hops: Hops | None = None,
         interrupted: Interruption | None = None,
     ) -> None:
-        self._host = host
+        super().__init__(host, interrupted)
         self._options = options or SshOptions()
         self._ring = ring or KeyRing()
         self._own_hops = None if hops else Hops(self._ring)
         self._hops = hops or self._own_hops or Hops(self._ring)
-        settings = host.connection
-        become = BecomeUser(settings.become_user or "root", settings.become_password)
-        self._become = become if settings.become else None
-        self.interrupted = interrupted or Interruption()
         self._lock = threading.Lock()
         self._transport: paramiko.Transport | None = None
         self._target: SshTarget | None = None
         self._sessions = _Sessions()
         self._closed = False
-
-    @property
-    def host(self) -> str:
-        return self._host.name
-
-    def run(
-        self, argv: Sequence[str], *, stdin: str = "", timeout: float | None = None
-    ) -> CommandResult:
-        return self._shell().run(argv, stdin, timeout)
-
-    def script(
-        self, text: str, arguments: Sequence[str] = (), *, timeout: float | None = None
-    ) -> CommandResult:
-        return self._shell().run(["sh", "-s", "--", *arguments], text, timeout)
-
-    def stream(
-        self, argv: Sequence[str], sink: LineSink, *, stdin: str = "", timeout: float | None = None
-    ) -> int:
-        return self._shell().stream(argv, sink, stdin, timeout)
 
     def open_socket(self, address: str, port: int, *, timeout: float) -> StreamSocket:
         import paramiko
@@ -105,9 +83,6 @@ class SshConnection:
             hang_up(self._transport)
         if self._own_hops:
             self._own_hops.close()
-
-    def _shell(self) -> Shell:
-        return Shell(self.host, self._start, self._become, self.interrupted)
 
     def _live(self) -> paramiko.Transport:
         with self._lock:
