@@ -52,8 +52,8 @@ def _confirm(names: list[str], seen: Observation, sure: bool) -> None:
     if sure or not sys.stdin.isatty() or not sys.stderr.isatty():
         return
     for name in names:
-        count = len(seen.containers(name))
-        hosts = ", ".join(dict.fromkeys(state.host for state in seen.containers(name)))
+        count = len(seen.everything(name))
+        hosts = ", ".join(dict.fromkeys(state.host for state in seen.everything(name)))
         if count:
             typer.confirm(f"Stop {name} ({count} containers on {hosts})?", abort=True, err=True)
 
@@ -64,7 +64,7 @@ def _down(opened: Session, name: str, seen: Observation, check: bool) -> int:
     from orchestrator.play.playbook import packaged_playbook, read_playbook
     from orchestrator.play.run import Run
 
-    if not seen.containers(name):
+    if not seen.everything(name):
         return _nothing(opened, seen, name)
     run = Run(
         inventory=opened.inventory,

@@ -20,7 +20,8 @@ def ports_in_use(
     """
     held: dict[str, dict[str, int]] = {}
     busy: dict[str, dict[int, str]] = {host: {} for host in facts}
-    for state in containers:
+    # What a roll has put aside holds its ports too, but what runs in its place goes before it.
+    for state in sorted(containers, key=lambda state: not state.aside):
         if state.deployment != name and state.running:
             owner = f"the router of deployment {state.deployment}, which starts later"
             for port in _labelled_ports(state, RESERVED_PORTS).values():

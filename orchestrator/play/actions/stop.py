@@ -19,7 +19,7 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     if run.name is None:
         raise InputError("which deployment is to be stopped was not said")
     seen = run.observation or observe(run.pool, run.inventory.hosts)
-    states = seen.containers(run.name)
+    states = seen.everything(run.name)
     if run.check:
         for state in states:
             report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
@@ -30,7 +30,7 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     answers = stop_containers(run.pool, states, run.name, remove=True)
     hosts = list(dict.fromkeys(state.host for state in states))
     after = observe(run.pool, hosts)
-    left = after.containers(run.name)
+    left = after.everything(run.name)
     run.stopped = len(states) - len(left)
     for host in hosts:
         _report_host(host, states, left, after, answers.get(host), report)
