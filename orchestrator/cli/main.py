@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli import recipes
+from orchestrator.cli import lock, recipes
 from orchestrator.cli.check import check
 from orchestrator.cli.down import down
+from orchestrator.cli.history import history
 from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
@@ -58,6 +59,8 @@ app.command()(status)
 app.command()(logs)
 app.command()(probe)
 app.command()(down)
+app.command()(history)
+lock.register(app)
 recipes.register(app)
 
 

@@ -147,7 +147,9 @@ def _say_result(run: Run, recap: Recap) -> None:
     else:
         text = "the roll has failed"
         if run.put_back:
-            text += f"; replicas {', '.join(map(str, sorted(run.put_back)))} run what they ran before"
+            text += (
+                f"; replicas {', '.join(map(str, sorted(run.put_back)))} run what they ran before"
+            )
         text += f"; rolled until then: {names or 'none'}"
     data = {
         "exit_status": int(status),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,9 @@ from orchestrator.health.observation import Observation
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.decision import Decision
 from orchestrator.planning.plan import Plan
+from orchestrator.play.history import Change
+from orchestrator.play.lock import HeldLock
+from orchestrator.play.request import Request
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.secret import Secret, redact
 from orchestrator.transport.pool import ConnectionPool
@@ -23,7 +26,7 @@ from orchestrator.transport.pool import ConnectionPool
 @dataclass
 class Run:
     """Given: inventory, pool, emit, what is selected, `check` (say, do not do), how verbose
-    it is, variables.
+    it is, how it was asked for, variables.
 
     Found out by actions, in this order: facts, plan, observation, decision, checks of the
     endpoints.
@@ -37,7 +40,9 @@ class Run:
     name: str | None = None
     check: bool = False
     verbose: int = 0
+    request: Request = field(default_factory=Request)
     variables: Mapping[str, Any] = field(default_factory=dict)
+    confirm: Callable[[str], bool] | None = None  # asks a person; None where nobody can answer
 
     facts: dict[str, HostFacts] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
@@ -46,7 +51,14 @@ class Run:
     decision: Decision | None = None
     started: set[int] = field(default_factory=set)  # replicas that this run started
     stopped: int = 0  # containers that this run stopped
+    rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over
+    aside: set[str] = field(default_factory=set)  # ids of the containers that it put aside
+    rolled: set[int] = field(default_factory=set)  # replicas that serve again after it
+    put_back: set[int] = field(default_factory=set)  # those of them with the spec before
     endpoints: dict[Target, EndpointCheck] = field(default_factory=dict)
+    healthy_after: dict[int, float] = field(default_factory=dict)  # seconds, of those started
+    lock: HeldLock | None = None
+    change: Change | None = None  # what stands in the history as begun
 
     @property
     def planned(self) -> Plan:

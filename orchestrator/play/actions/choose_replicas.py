@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from orchestrator.errors import DeploymentError, ErrorGroup
+from orchestrator.errors import DeploymentError, ErrorGroup, InputError
 from orchestrator.health.router_api import workers
 from orchestrator.planning.rolling import rolled
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.running import Running, running
-from orchestrator.play.history import Change, read_history, start_seconds
+from orchestrator.play.history import (
+    Change,
+    SpecChange,
+    begin_change,
+    group_spec,
+    read_history,
+    start_seconds,
+)
 from orchestrator.play.lock import hold_lock
 from orchestrator.play.run import Run
 from orchestrator.runtime.container import BEFORE
@@ -40,6 +47,7 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
         )
     hosts = list(dict.fromkeys(state.host for state in (*seen.states, *seen.aside)))
     hold_lock(run, hosts)
+    seen = running(run)  # whoever had the lock may have changed it
     changes, _ = read_history(run.pool, hosts, seen.deployment)
     done = _done(run, seen, changes) if arguments.resume else []
     if arguments.mode == "plan":
@@ -53,7 +61,8 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
         run.rolling = _with_a_spec_before(seen)
     for number in done:
         run.say("note", f"{group_name(number)} is done already", replica=number)
-    _say_costs(run, seen, start_seconds(changes))
+    _ask(run, _costs(seen, run.rolling, start_seconds(changes)))
+    begin_change(run, {number: _change(run, seen, number) for number in run.rolling})
     for state in seen.states:
         if state.replica in run.rolling:
             report(HostResult(state.host, "ok", f"{state.name} is rolled", state.replica))
@@ -95,18 +104,32 @@ def _done(run: Run, seen: Running, changes: Sequence[Change]) -> list[int]:
     ]
 
 
-def _say_costs(run: Run, seen: Running, seconds: dict[int, float]) -> None:
-    """A deployment that has nothing else to serve with is down meanwhile; it is said for how
-    long, going by its last start."""
-    assert run.rolling is not None
-    known = [seconds[number] for number in run.rolling if number in seconds]
+def _change(run: Run, seen: Running, replica: int) -> SpecChange:
+    """The spec of a replica before and after."""
+    before = group_spec(seen.of(replica))
+    if run.plan is not None:
+        return SpecChange(before, group_spec(n for n in run.plan.nodes if n.replica == replica))
+    return SpecChange(before, group_spec(seen.aside_of(replica)) or before)
+
+
+def _costs(seen: Running, rolling: Sequence[int], seconds: Mapping[int, float]) -> str | None:
+    """What does not serve meanwhile, and for how long, going by the last starts."""
+    known = [seconds[number] for number in rolling if number in seconds]
     took = f"about {max(known):.0f} s" if known else "as long as a start takes"
-    if len(seen.numbers) == 1:
-        text = f"{seen.deployment} has one replica: it does not serve while it restarts, {took}"
-        run.say("warning", text)
-    elif seen.router is None:
-        text = f"there is no router: each replica does not answer while it restarts, {took}"
-        run.say("warning", text)
+    if rolling and len(seen.numbers) == 1:
+        return f"{seen.deployment} has one replica: it does not serve while it restarts, {took}"
+    if rolling and seen.router is None:
+        return f"there is no router: each replica does not answer while it restarts, {took}"
+    return None
+
+
+def _ask(run: Run, costs: str | None) -> None:
+    """Say what it costs; where somebody is there to answer, go on only if he wants to."""
+    if costs is None:
+        return
+    run.say("warning", costs)
+    if run.confirm is not None and not run.confirm("Go on?"):
+        raise InputError("not confirmed: nothing was touched", hint="--yes asks nothing")
 
 
 ACTION = Action("choose_replicas", ChooseReplicasArguments, perform)

@@ -49,6 +49,7 @@ def perform(run: Run, _: PutBackArguments, report: Report) -> None:
         "go back to the spec before of",
     )
     on_each_host(run, before, lambda names: start_again_script(names, seen.deployment), "start")
+    run.put_back |= set(replicas)
     for host, name in before:
         report(HostResult(host, "changed", f"{name} runs with the spec before"))
     now = running(run)

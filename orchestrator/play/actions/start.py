@@ -48,6 +48,8 @@ def start_groups(
         _say_what(clear, nodes, report)
         return
     _clear(run, clear)
+    if run.rolling is None:
+        _forget(run, mine)
     run.started |= {decision.replica for decision in starting}
     begun: set[str] = set()
     failed = _start(run, nodes, report, begun)
@@ -71,13 +73,20 @@ def _say_what(
 
 def _clear(run: Run, decisions: Sequence[ReplicaDecision]) -> None:
     """Stop and remove what is left of the replicas. Raises OrcError when that does not work."""
-    states = [state for decision in decisions for state in decision.containers]
+    states = [s for one in decisions for s in one.containers if s.id not in run.aside]
     for state in states:
         run.say("progress", f"stopping {state.name}", host=state.host)
     answers = stop_containers(run.pool, states, run.planned.name, remove=True)
     errors = [answer for answer in answers.values() if answer is not None]
     if errors:
         raise ErrorGroup(errors)
+
+
+def _forget(run: Run, replicas: set[int]) -> None:
+    """Remove what an earlier roll put aside: after this start it is not the spec before."""
+    seen = run.observation.aside(run.planned.name) if run.observation else ()
+    states = [state for state in seen if state.replica in replicas]
+    stop_containers(run.pool, states, run.planned.name, remove=True)
 
 
 def _start(

@@ -31,6 +31,8 @@ def perform(run: Run, _: UndrainArguments, report: Report) -> None:
             else:
                 put_back_worker(run, seen, target.url)
             report(HostResult(target.host, "changed" if seen.router else "ok", text, replica))
+        if not run.check:
+            run.rolled.add(replica)
 
 
 def put_back_worker(run: Run, seen: Running, worker: str) -> None:

@@ -60,6 +60,8 @@ def wait_for_groups(
         def on_end(group: Group, verdict: Verdict) -> None:
             run.endpoints |= watch.endpoints(group)
             if verdict.state == "healthy":
+                if group.replica in run.started:
+                    run.healthy_after[group.replica] = watch.seconds()
                 _report_healthy(group, report)
                 return
             _report_failed(run, group, verdict, report)
