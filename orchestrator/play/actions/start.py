@@ -49,7 +49,7 @@ def start_groups(
         return
     _clear(run, clear)
     if run.rolling is None:
-        _forget(run, mine)
+        _forget(run, {decision.replica for decision in starting})
     run.started |= {decision.replica for decision in starting}
     begun: set[str] = set()
     failed = _start(run, nodes, report, begun)
