@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.play.action import Action
+from orchestrator.play.action import AnyAction
 from orchestrator.play.actions import (
     compare_ranks,
     kv_store,
@@ -17,7 +17,7 @@ from orchestrator.play.actions import (
     wait_healthy,
 )
 
-ACTIONS: Mapping[str, Action] = {
+ACTIONS: Mapping[str, AnyAction] = {
     action.name: action
     for action in (
         preflight.ACTION,

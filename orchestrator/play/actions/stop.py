@@ -19,7 +19,7 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     if run.name is None:
         raise InputError("which deployment is to be stopped was not said")
     seen = run.observation or observe(run.pool, run.inventory.hosts)
-    states = seen.containers(run.name)
+    states = tuple(s for s in seen.containers(run.name) if run.in_scope(s.replica))
     if run.check:
         for state in states:
             report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
@@ -30,12 +30,12 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     answers = stop_containers(run.pool, states, run.name, remove=True)
     hosts = list(dict.fromkeys(state.host for state in states))
     after = observe(run.pool, hosts)
-    left = after.containers(run.name)
+    left = tuple(s for s in after.containers(run.name) if run.in_scope(s.replica))
     run.stopped = len(states) - len(left)
     for host in hosts:
         _report_host(host, states, left, after, answers.get(host), report)
     for host in run.inventory.hosts:
-        if host not in hosts and host not in seen.unknown:
+        if run.scope is None and host not in hosts and host not in seen.unknown:
             report(HostResult(host, "ok", "nothing to stop"))
     _report_unknown(seen, report)
 
@@ -71,4 +71,4 @@ def _report_unknown(seen: Observation, report: Report) -> None:
         report(HostResult(host, "failed", f"unknown what runs there: {why}"))
 
 
-ACTION = Action("stop", StopArguments, perform)
+ACTION = Action("stop", StopArguments, perform, level="replica")

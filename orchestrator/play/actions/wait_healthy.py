@@ -31,13 +31,13 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
     """How long, how often and whether by a completion is the deployment's `health`."""
     plan = run.planned
     if run.check:
-        for node in plan.nodes:
+        for node in filter(lambda node: run.in_scope(node.replica), plan.nodes):
             text = "would wait until it is healthy"
             report(HostResult(node.host, "ok", text, node.replica, node.rank))
         return
-    wait_for_groups(
-        run, plan.replicas(), plan_targets(plan), report, keep_failed=arguments.keep_failed
-    )
+    groups = [nodes for nodes in plan.replicas() if run.in_scope(nodes[0].replica)]
+    targets = [target for target in plan_targets(plan) if run.in_scope(target.replica)]
+    wait_for_groups(run, groups, targets, report, keep_failed=arguments.keep_failed)
 
 
 def wait_for_groups(
@@ -188,4 +188,4 @@ def _say_interrupted(run: Run, plan: Plan) -> None:
     )
 
 
-ACTION = Action("wait_healthy", WaitArguments, perform)
+ACTION = Action("wait_healthy", WaitArguments, perform, level="replica")
