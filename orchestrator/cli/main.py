@@ -19,6 +19,7 @@ from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
 from orchestrator.cli.probe import probe
+from orchestrator.cli.roll import roll
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
 from orchestrator.errors import ExitStatus, OrcError
@@ -58,6 +59,7 @@ app.command()(up)
 app.command()(status)
 app.command()(logs)
 app.command()(probe)
+app.command()(roll)
 app.command()(down)
 app.command()(history)
 lock.register(app)

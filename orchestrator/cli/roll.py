@@ -34,7 +34,7 @@ def roll(
     reach: Reach,
     selection: Selection,
     changing: ChangeOptions,
-    name: Annotated[
+    deployed: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="The deployment; may be left out if it is the only."),
     ] = None,
@@ -85,8 +85,8 @@ def roll(
     if timeout is not None:
         more = [*(selection.assignments or []), f"health.timeout={timeout}"]
         selection = replaced(selection, assignments=more)
-    if selection.given and name:
-        selection = replaced(selection, name=name)
+    if selection.given and deployed:
+        selection = replaced(selection, name=deployed)
     wanted = selection.read() if selection.given else None
     playbook = "rolling-restart" if wanted else "rollback" if rollback else "rolling-restart-same"
     variables: dict[str, Any] = {
@@ -117,7 +117,7 @@ def roll(
             from orchestrator.health.observation import observe
 
             seen = observe(opened.pool, opened.inventory.hosts)
-            run.name = choose(seen, name)
+            run.name = choose(seen, deployed)
             if run.name is None:
                 raise InputError("nothing is deployed on these hosts", hint="orc up starts it")
         recap = run_change(plays, run)

@@ -27,7 +27,8 @@ class StartArguments(Arguments):
 
 def perform(run: Run, arguments: StartArguments, report: Report) -> None:
     """Start the replicas. What else the plan has is started by actions of its own."""
-    start_groups(run, run.planned.nodes, report, keep_failed=arguments.keep_failed)
+    nodes = [node for node in run.planned.nodes if run.in_scope(node.replica)]
+    start_groups(run, nodes, report, keep_failed=arguments.keep_failed)
 
 
 def start_groups(
@@ -177,4 +178,4 @@ def _stopped_text(replicas: set[int], errors: Mapping[str, OrcError | None]) -> 
     return text + "".join(f"\n{error}" for error in trouble)
 
 
-ACTION = Action("start", StartArguments, perform)
+ACTION = Action("start", StartArguments, perform, level="replica")

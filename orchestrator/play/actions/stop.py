@@ -24,7 +24,7 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     if not run.check:
         hold_lock(run, {state.host for state in seen.everything(run.name)})
         seen = observe(run.pool, run.inventory.hosts)  # whoever had the lock may have changed it
-    states = seen.everything(run.name)
+    states = tuple(s for s in seen.everything(run.name) if run.in_scope(s.replica))
     if run.check:
         for state in states:
             report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
@@ -36,12 +36,12 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     answers = stop_containers(run.pool, states, run.name, remove=True)
     hosts = list(dict.fromkeys(state.host for state in states))
     after = observe(run.pool, hosts)
-    left = after.everything(run.name)
+    left = tuple(s for s in after.everything(run.name) if run.in_scope(s.replica))
     run.stopped = len(states) - len(left)
     for host in hosts:
         _report_host(host, states, left, after, answers.get(host), report)
     for host in run.inventory.hosts:
-        if host not in hosts and host not in seen.unknown:
+        if run.scope is None and host not in hosts and host not in seen.unknown:
             report(HostResult(host, "ok", "nothing to stop"))
     _report_unknown(seen, report)
 
@@ -87,4 +87,4 @@ def _report_unknown(seen: Observation, report: Report) -> None:
         report(HostResult(host, "failed", f"unknown what runs there: {why}"))
 
 
-ACTION = Action("stop", StopArguments, perform)
+ACTION = Action("stop", StopArguments, perform, level="replica")
