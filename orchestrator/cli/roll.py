@@ -137,15 +137,17 @@ def _confirm(question: str) -> bool:
 
 def _say_result(run: Run, recap: Recap) -> None:
     status = recap.exit_status
-    done = sorted(run.rolled - run.put_back)
+    back = run.request.playbook == "rollback"
+    done = sorted(run.rolled if back else run.rolled - run.put_back)
     names = ", ".join(map(str, done))
     if run.check:
         text = "nothing was done (--check)"
     elif status == ExitStatus.OK:
-        text = f"{run.name} is rolled: replicas {names}" if done else f"{run.name}: nothing to roll"
+        word = "rolled back" if back else "rolled"
+        text = f"{run.name} is {word}: replicas {names}" if done else f"{run.name}: nothing to roll"
     else:
         text = "the roll has failed"
-        if run.put_back:
+        if run.put_back and not back:
             text += (
                 f"; replicas {', '.join(map(str, sorted(run.put_back)))} run what they ran before"
             )

@@ -43,6 +43,8 @@ set_aside() {{
   deployment=$1 seconds=$2
   shift 2
   for name in "$@"; do
+    # What an earlier roll went back from is of no use any more.
+    if owned "$name{AFTER}"; then docker rm --force "$name{AFTER}" </dev/null >/dev/null; fi
     owned "$name"
     case $? in 1) continue ;; {NOT_OURS}) return {NOT_OURS} ;; esac
     end "$name" && move "$name" {BEFORE} || return

@@ -65,7 +65,7 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
     begin_change(run, {number: _change(run, seen, number) for number in run.rolling})
     for state in seen.states:
         if state.replica in run.rolling:
-            report(HostResult(state.host, "ok", f"{state.name} is rolled", state.replica))
+            report(HostResult(state.host, "ok", f"{state.name} will be rolled", state.replica))
 
 
 def _is_rolled(replica: int, run: Run) -> bool:

@@ -12,7 +12,7 @@ from orchestrator.play.actions.stop_containers import STOP_SECONDS, stop_contain
 from orchestrator.play.actions.wait_healthy import wait_for_groups
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import put_back_script, start_again_script
-from orchestrator.runtime.container import BEFORE
+from orchestrator.runtime.container import AFTER, BEFORE
 
 
 class PutBackArguments(Arguments):
@@ -50,6 +50,10 @@ def perform(run: Run, _: PutBackArguments, report: Report) -> None:
     )
     on_each_host(run, before, lambda names: start_again_script(names, seen.deployment), "start")
     run.put_back |= set(replicas)
+    for state in seen.states:
+        if (state.host, state.name) in before:
+            text = f"its logs are kept: docker logs {state.name}{AFTER}, until the next change"
+            run.say("note", text, host=state.host)
     for host, name in before:
         report(HostResult(host, "changed", f"{name} runs with the spec before"))
     now = running(run)

@@ -47,7 +47,7 @@ class Running:
 
 def running(run: Run) -> Running:
     """Look at all hosts of the run. Raises OrcError where a host does not answer: what a roll
-    does rests on knowing the whole deployment."""
+    does rests on knowing the whole deployment. It is the run's observation from then on."""
     if run.name is None:
         raise InputError("which deployment is meant was not said")
     seen = observe(run.pool, [name for name in run.inventory.hosts if name not in run.unreachable])
@@ -55,4 +55,5 @@ def running(run: Run) -> Running:
     errors += [OrcError(why, where=host) for host, why in seen.broken.items()]
     if errors:
         raise ErrorGroup(errors)
+    run.observation = seen
     return Running(run.name, seen.containers(run.name), seen.aside(run.name))

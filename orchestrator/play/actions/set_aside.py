@@ -18,6 +18,7 @@ def perform(run: Run, _: SetAsideArguments, report: Report) -> None:
     """All ranks of the batch's replicas at once: a group has one fate."""
     seen = running(run)
     states = [state for replica in seen.replicas(run) for state in seen.of(replica)]
+    run.aside |= {state.id for state in states}
     if run.check:
         for state in states:
             text = f"would stop {state.name} and keep it aside"
@@ -34,7 +35,6 @@ def perform(run: Run, _: SetAsideArguments, report: Report) -> None:
     for state in states:
         text = f"{state.name} is stopped and kept aside"
         report(HostResult(state.host, "changed", text, state.replica, state.rank))
-    run.aside |= {state.id for state in states}
 
 
 ACTION = Action("set_aside", SetAsideArguments, perform, level="replica")
