@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from orchestrator.documents import Key, Model, data_path
 
+_ABSENT = object()
+
 
 def valid_part(model: type[Model], data: Any, needed: Mapping[str, Any]) -> Model | None:
     """`data` as `model` without what is faulty in it, so that the rest can be checked further.
@@ -25,9 +27,9 @@ def valid_part(model: type[Model], data: Any, needed: Mapping[str, Any]) -> Mode
             faults = error.errors(include_url=False, include_input=False)
         kinds = {data_path(fault["loc"], rest): fault["type"] for fault in faults}
         # The last item of a list goes first, so that the others are still where they were.
-        for path in sorted(kinds, key=_in_order, reverse=True):
-            if not _mend(rest, path, kinds[path], needed):
-                return None
+        ordered = sorted(kinds, key=_in_order, reverse=True)
+        if not any([_mend(rest, path, kinds[path], needed) for path in ordered]):
+            return None
 
 
 def _in_order(path: Sequence[Key]) -> list[str]:
@@ -35,16 +37,14 @@ def _in_order(path: Sequence[Key]) -> list[str]:
 
 
 def _mend(data: Any, path: tuple[Key, ...], kind: str, needed: Any) -> bool:
-    """Take away the faulty value under `path`, or what lacks it. False: that is everything."""
-    if kind == "missing" and _value_at(needed, path) is None:
-        path = path[:-1]
-    while path and kind != "missing" and _value_at(data, path, absent := object()) is absent:
-        path = path[:-1]
-    if not path:
-        return False
-    parent: Any = _value_at(data, path[:-1])
-    key = path[-1]
+    """Take away the faulty value under `path`, or what lacks it; whether there was one."""
     instead = _value_at(needed, path)
+    if kind == "missing" and instead is None:
+        path = path[:-1]
+    parent: Any = _value_at(data, path[:-1])
+    key: Any = path[-1] if path else None
+    if not path or (kind != "missing" and _value_at(parent, (key,), _ABSENT) is _ABSENT):
+        return False
     if instead is not None:
         parent[key] = copy.deepcopy(instead)
     elif isinstance(parent, list) and kind == "string_type":
