@@ -28,7 +28,8 @@ def valid_part(model: type[Model], data: Any, needed: Mapping[str, Any]) -> Mode
         kinds = {data_path(fault["loc"], rest): fault["type"] for fault in faults}
         # The last item of a list goes first, so that the others are still where they were.
         ordered = sorted(kinds, key=_in_order, reverse=True)
-        if not any([_mend(rest, path, kinds[path], needed) for path in ordered]):
+        mended = [_mend(rest, path, kinds[path], needed) for path in ordered]
+        if not any(mended):
             return None
 
 
