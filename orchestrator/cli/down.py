@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.change_options import ChangeOptions
+from orchestrator.cli.completion import deployment_names
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
     CheckOption,
@@ -29,7 +30,11 @@ def down(
     changing: ChangeOptions,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="The deployment; may be left out if it is the only."),
+        typer.Argument(
+            metavar="NAME",
+            help="The deployment; may be left out if it is the only.",
+            autocompletion=deployment_names,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Stop all deployments.")] = False,
     check: CheckOption = False,
