@@ -72,12 +72,12 @@ def plan(
         hosts,
         {slot.host: slot for slot in places},
         deployment,
-        recipe.router_policy,
+        recipe.router,
         image,
         allotment,
     )
     if router is not None:
-        nodes = tuple(reserving(node, router) for node in nodes)
+        nodes = reserving(nodes, router)
     return Plan(
         name=deployment.deployment_name(),
         deployment=deployment,

@@ -122,6 +122,8 @@ def _labels(name: str, node: Node, layout: Layout, served: str) -> dict[str, str
         labels["orc.ports"] = ",".join(f"{use}={port}" for use, port in node.ports.items())
     if node.port is not None:
         labels |= {"orc.endpoint": url(node.slot.address, node.port), "orc.model": served}
+    if node.data_ranks:
+        labels["orc.data-ranks"] = f"{node.data_ranks[0]}-{node.data_ranks[-1]}"
     return labels
 
 

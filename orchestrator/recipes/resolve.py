@@ -91,7 +91,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         kv_offload=selection.kv_offload,
         kv_store=selection.kv_store,
         companions=tuple(_companions(selection)),
-        router_policy=_router_policy(selection),
+        router=(selection.kv_store.router if selection.kv_store else None) or strategy.router,
     )
 
 
@@ -213,9 +213,3 @@ def _companions(selection: Selection) -> list[CompanionProcess]:
         for name, companion in found
         if companion and selection.kv_store is None
     ]
-
-
-def _router_policy(selection: Selection) -> str | None:
-    store = selection.kv_store
-    router = (store.router if store else None) or selection.strategy.router
-    return router.policy if router else None

@@ -16,7 +16,7 @@ from orchestrator.topology.dense import check_dense
 from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
 from orchestrator.topology.fit import MemoryFit
 from orchestrator.topology.group import Group, Member
-from orchestrator.topology.layout import Layout, Node, Role, Sizes, Slot
+from orchestrator.topology.layout import GpuRank, Layout, Node, Role, Sizes, Slot
 from orchestrator.topology.limits import Mixture, check_shape, redundant_experts
 from orchestrator.topology.pipeline import layer_ranges, vllm_layer_split
 from orchestrator.topology.placement import check_addresses, replica_slots
@@ -184,6 +184,7 @@ def _nodes(
     if split is None and shape.layers is not None:
         split = vllm_layer_split(shape.layers, group.sizes.pipeline)
     stages = tuple(layer_ranges(split)) if split else None
+    several = sum(member.serves for member in group.members) > 1
     nodes = []
     for rank, member in enumerate(group.members):
         role: Role = engine.role or ("worker" if rank else "head")
@@ -199,6 +200,7 @@ def _nodes(
             bound = {**bound, "api": port}
         if engine.role:
             bound = {**bound, **_side_channel(replica, rank, engine, member, group.sizes, ports)}
+        ranks = gpu_ranks(group.sizes, member.first, member.gpus, stages)
         nodes.append(
             Node(
                 slot=member.slot,
@@ -206,14 +208,24 @@ def _nodes(
                 rank=rank,
                 role=role,
                 gpus=member.gpus,
-                ranks=gpu_ranks(group.sizes, member.first, member.gpus, stages),
+                ranks=ranks,
                 parallel=member.flags,
                 serves=member.serves,
                 ports=bound,
                 layer_partition=partition,
+                data_ranks=_data_ranks(group.sizes, member, ranks, several),
             )
         )
     return nodes
+
+
+def _data_ranks(
+    sizes: Sizes, member: Member, ranks: Sequence[GpuRank], several: bool
+) -> tuple[int, ...]:
+    """The data-parallel ranks behind a member's endpoint: of `several` its own, else all."""
+    if not member.serves or sizes.data == 1:
+        return ()
+    return tuple(dict.fromkeys(rank.dp for rank in ranks)) if several else (*range(sizes.data),)
 
 
 def _side_channel(
