@@ -18,7 +18,7 @@ from orchestrator.topology.layout import GpuRank, Role
 _START_ONLY = frozenset({"VLLM_ENGINE_READY_TIMEOUT_S"})
 # A label: as orc.ports, of what starts later; `HOST:` before them where that is another host.
 RESERVED_PORTS = "orc.reserved-ports"
-_NOT_WHAT_RUNS = frozenset({"orc.version", RESERVED_PORTS})
+_NOT_WHAT_RUNS = frozenset({"orc.version", "orc.gpus", RESERVED_PORTS})
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,7 @@ def _labels(name: str, node: Node, layout: Layout, served: str) -> dict[str, str
         "orc.rank": str(node.rank),
         "orc.role": node.role,
         "orc.nodes": str(layout.containers_per_replica),
+        "orc.gpus": ",".join(map(str, node.gpus)),
         "orc.version": __version__,
     }
     if node.ports:

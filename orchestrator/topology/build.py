@@ -19,7 +19,7 @@ from orchestrator.topology.group import Group, Member
 from orchestrator.topology.layout import GpuRank, Layout, Node, Role, Sizes, Slot
 from orchestrator.topology.limits import Mixture, check_shape, redundant_experts
 from orchestrator.topology.pipeline import layer_ranges, vllm_layer_split
-from orchestrator.topology.placement import check_addresses, replica_slots
+from orchestrator.topology.placement import Placement, check_addresses, replica_slots
 from orchestrator.topology.ports import PortAllotment, port_use
 from orchestrator.topology.ranks import gpu_ranks
 from orchestrator.topology.sizes import UnworkableSizes, Wiring
@@ -35,14 +35,15 @@ def build_layout(
     slots: Sequence[Slot],
     deployment: Deployment,
     ports: PortAllotment | None = None,
+    running: Placement | None = None,
 ) -> Layout:
     """Who runs what on `slots` (hosts in inventory order), with every port of a known number.
 
-    Raises PlanError with the equation when the selection cannot run on these hosts, and the
-    nearest sizes that can.
+    Replicas that are `running` stay where they are. Raises PlanError with the equation when the
+    selection cannot run on these hosts, and the nearest sizes that can.
     """
     try:
-        return layout_or_refusal(recipe, slots, deployment, ports)
+        return layout_or_refusal(recipe, slots, deployment, ports, running)
     except UnworkableSizes as refusal:
         raise with_alternatives(refusal, recipe, slots, deployment, layout_or_refusal) from None
 
@@ -52,6 +53,7 @@ def layout_or_refusal(
     slots: Sequence[Slot],
     deployment: Deployment,
     ports: PortAllotment | None = None,
+    running: Placement | None = None,
 ) -> Layout:
     """As `build_layout`, whose refusals are plain: no other sizes are looked for."""
     shape = replica_shape(recipe, slots, deployment)
@@ -59,7 +61,7 @@ def layout_or_refusal(
     if recipe.kv_store is not None:
         replicas = _instances(recipe.kv_store, deployment, len(slots) // shape.nodes)
     wanted = replicas if replicas == "max" else replicas * shape.factor
-    chosen, unused = replica_slots(slots, shape.nodes, wanted, gpus_of_one(shape))
+    chosen, unused = replica_slots(slots, shape.nodes, wanted, gpus_of_one(shape), running)
     ports = ports or PortAllotment()
     nodes: list[Node] = []
     sizes: dict[str, Sizes] = {}

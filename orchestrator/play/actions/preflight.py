@@ -14,6 +14,7 @@ from orchestrator.health.observation import Observation, observe
 from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
 from orchestrator.planning.port_use import ports_in_use
+from orchestrator.planning.running import running_placement
 from orchestrator.planning.service import GROUP_NAMES, group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.run import Run
@@ -41,7 +42,8 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     run.observation = observe(run.pool, reached)
     everything = [state for host in run.observation.hosts for state in host.containers]
     ports = ports_in_use(run.name, run.facts, everything)
-    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports)
+    places = running_placement(run.name, everything)
+    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
     for note in run.plan.notes:
         run.say("note", note)
     hosts = list(dict.fromkeys(spec.host for spec in run.plan.everything))
