@@ -91,6 +91,12 @@ class ContainerState:
         return f"exited {self.exit_code}" + (f" ({', '.join(notes)})" if notes else "")
 
 
+def data_ranks(labels: Mapping[str, str]) -> tuple[int, ...]:
+    """The data-parallel ranks behind a container's endpoint: `2-3` of its label is (2, 3)."""
+    found = re.fullmatch(r"(\d+)-(\d+)", labels.get("orc.data-ranks", ""))
+    return tuple(range(int(found[1]), int(found[2]) + 1)) if found else ()
+
+
 @dataclass(frozen=True, slots=True)
 class HostObservation:
     """What one host said. `error` is what docker said when it did not answer."""
