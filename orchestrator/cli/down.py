@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.change_options import ChangeOptions
+from orchestrator.cli.completion import deployment_names
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
     CheckOption,
@@ -29,7 +30,11 @@ def down(
     changing: ChangeOptions,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="The deployment; may be left out if it is the only."),
+        typer.Argument(
+            metavar="NAME",
+            help="The deployment; may be left out if it is the only.",
+            autocompletion=deployment_names,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Stop all deployments.")] = False,
     check: CheckOption = False,
@@ -56,8 +61,8 @@ def _confirm(names: list[str], seen: Observation, sure: bool) -> None:
     if sure or not sys.stdin.isatty() or not sys.stderr.isatty():
         return
     for name in names:
-        count = len(seen.containers(name))
-        hosts = ", ".join(dict.fromkeys(state.host for state in seen.containers(name)))
+        count = len(seen.everything(name))
+        hosts = ", ".join(dict.fromkeys(state.host for state in seen.everything(name)))
         if count:
             typer.confirm(f"Stop {name} ({count} containers on {hosts})?", abort=True, err=True)
 
@@ -68,7 +73,7 @@ def _down(opened: Session, name: str, seen: Observation, check: bool, request: R
     from orchestrator.play.playbook import packaged_playbook, read_playbook
     from orchestrator.play.run import Run
 
-    if not seen.containers(name):
+    if not seen.everything(name):
         return _nothing(opened, seen, name)
     run = Run(
         inventory=opened.inventory,

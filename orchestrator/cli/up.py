@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from orchestrator.cli.change_options import ChangeOptions
+from orchestrator.cli.diff import show_differences
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
     CheckOption,
@@ -46,6 +47,9 @@ def up(
         bool, typer.Option("--keep-failed", help="Leave the other ranks of a failed start running.")
     ] = False,
     check: CheckOption = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", "-D", help="First show what differs from what runs.")
+    ] = False,
     recipes: RecipesOption = None,
     yes: YesOption = False,  # noqa: ARG001 - up asks nothing yet; scripts give it everywhere
     as_json: JsonOption = False,
@@ -59,10 +63,13 @@ def up(
     if timeout is not None:
         more = [*(selection.assignments or []), f"health.timeout={timeout}"]
         selection = replaced(selection, assignments=more)
+    wanted = selection.read()
+    if diff:
+        show_differences(reach, wanted, recipes, as_json=as_json)
     return play_packaged(
         "launch",
         reach,
-        wanted=selection.read(),
+        wanted=wanted,
         recipes=recipes,
         variables={"pull": pull, "replace": replace, "keep_failed": keep_failed},
         check=check,

@@ -20,12 +20,14 @@ def ports_in_use(
     """
     held: dict[str, dict[str, int]] = {}
     busy: dict[str, dict[int, str]] = {host: {} for host in facts}
-    for state in containers:
+    # What a roll has put aside holds its ports too, but what runs in its place goes before it.
+    for state in sorted(containers, key=lambda state: not state.aside):
         if state.deployment != name and state.running:
             owner = f"the router of deployment {state.deployment}, which starts later"
-            for port in _labelled_ports(state, RESERVED_PORTS).values():
-                busy.setdefault(state.host, {}).setdefault(port, owner)
-        for use, port in _labelled_ports(state).items():
+            elsewhere, _, kept = state.labels.get(RESERVED_PORTS, "").rpartition(":")
+            for port in _ports(kept).values():
+                busy.setdefault(elsewhere or state.host, {}).setdefault(port, owner)
+        for use, port in _ports(state.labels.get("orc.ports", "")).items():
             if state.deployment == name:
                 key = port_use(use, state.role, state.replica, state.rank)
                 held.setdefault(state.host, {})[key] = port
@@ -50,7 +52,7 @@ def with_planned_ports(use: PortUse, planned: Mapping[str, Mapping[str, Sequence
     return PortUse(busy, use.held)
 
 
-def _labelled_ports(state: ContainerState, label: str = "orc.ports") -> dict[str, int]:
-    """`api=8000,master=29501` of a label."""
-    pairs = (pair.partition("=") for pair in state.labels.get(label, "").split(","))
+def _ports(label: str) -> dict[str, int]:
+    """`api=8000,master=29501` by use."""
+    pairs = (pair.partition("=") for pair in label.split(","))
     return {use: int(port) for use, _, port in pairs if port.isdecimal()}

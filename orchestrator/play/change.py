@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from orchestrator.errors import ExitStatus
 from orchestrator.play.engine import Recap, run_plays
 from orchestrator.play.history import end_change
-from orchestrator.play.playbook import Play
 from orchestrator.play.run import Run
+from orchestrator.play.tasks import Play
 
 
 def run_change(plays: Sequence[Play], run: Run) -> Recap:

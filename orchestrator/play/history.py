@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import ExitStatus, OrcError
 from orchestrator.health.observation import run_script
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.runtime.container import BEFORE
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.history_scripts import append_history_script, read_history_script
 from orchestrator.transport.connection import CommandResult
@@ -88,9 +89,13 @@ class Change:
 
 
 def group_spec(specs: Iterable[LaunchSpec | ContainerState]) -> str | None:
-    """A group's spec in 12 digits: of its containers' names and spec hashes; None of nothing."""
+    """A group's spec in 12 digits: of its containers' names and spec hashes; None of nothing.
+    What a roll put aside has the name that it had."""
     lines = sorted(
-        f"{one.name} {one.spec_hash if isinstance(one, LaunchSpec) else one.spec}" for one in specs
+        f"{one.name} {one.spec_hash}"
+        if isinstance(one, LaunchSpec)
+        else f"{one.name.removesuffix(BEFORE)} {one.spec}"
+        for one in specs
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if lines else None
 

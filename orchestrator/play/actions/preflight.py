@@ -16,6 +16,7 @@ from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.port_use import ports_in_use, with_planned_ports
+from orchestrator.planning.running import running_placement
 from orchestrator.planning.service import GROUP_NAMES, group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.history import SpecChange, begin_change, group_spec
@@ -113,7 +114,8 @@ def _look_and_plan(run: Run, others: Sequence[Locked], report: Report) -> _Look:
     everything = [state for host in seen.hosts for state in host.containers]
     ports = ports_in_use(run.name, run.facts, everything)
     ports = with_planned_ports(ports, {lock.name: lock.holder.ports for lock in others})
-    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports)
+    places = running_placement(run.name, everything)
+    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
     hosts = list(dict.fromkeys(spec.host for spec in run.plan.everything))
     _refuse_unreachable(run, hosts, report)
     _refuse_unanswered(seen, hosts)
@@ -122,7 +124,7 @@ def _look_and_plan(run: Run, others: Sequence[Locked], report: Report) -> _Look:
 
 def _concerned(run: Run, look: _Look) -> set[str]:
     """The hosts of the plan, and those where something of the deployment is."""
-    return {*look.hosts, *(state.host for state in look.observation.containers(run.name))}
+    return {*look.hosts, *(state.host for state in look.observation.everything(run.name or ""))}
 
 
 def _ports(planned: Plan) -> dict[str, list[int]]:

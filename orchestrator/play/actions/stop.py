@@ -22,9 +22,9 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
         raise InputError("which deployment is to be stopped was not said")
     seen = run.observation or observe(run.pool, run.inventory.hosts)
     if not run.check:
-        hold_lock(run, {state.host for state in seen.containers(run.name)})
+        hold_lock(run, {state.host for state in seen.everything(run.name)})
         seen = observe(run.pool, run.inventory.hosts)  # whoever had the lock may have changed it
-    states = seen.containers(run.name)
+    states = tuple(s for s in seen.everything(run.name) if run.in_scope(s.replica))
     if run.check:
         for state in states:
             report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
@@ -36,12 +36,12 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     answers = stop_containers(run.pool, states, run.name, remove=True)
     hosts = list(dict.fromkeys(state.host for state in states))
     after = observe(run.pool, hosts)
-    left = after.containers(run.name)
+    left = tuple(s for s in after.everything(run.name) if run.in_scope(s.replica))
     run.stopped = len(states) - len(left)
     for host in hosts:
         _report_host(host, states, left, after, answers.get(host), report)
     for host in run.inventory.hosts:
-        if host not in hosts and host not in seen.unknown:
+        if run.scope is None and host not in hosts and host not in seen.unknown:
             report(HostResult(host, "ok", "nothing to stop"))
     _report_unknown(seen, report)
 
@@ -49,7 +49,9 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
 def _spec_changes(states: tuple[ContainerState, ...]) -> dict[int, SpecChange]:
     numbers = {state.replica for state in states}
     return {
-        number: SpecChange(group_spec(s for s in states if s.replica == number), None)
+        number: SpecChange(
+            group_spec(s for s in states if s.replica == number and not s.aside), None
+        )
         for number in numbers
     }
 
@@ -85,4 +87,4 @@ def _report_unknown(seen: Observation, report: Report) -> None:
         report(HostResult(host, "failed", f"unknown what runs there: {why}"))
 
 
-ACTION = Action("stop", StopArguments, perform)
+ACTION = Action("stop", StopArguments, perform, level="replica")
