@@ -23,7 +23,10 @@ SLOW = ("--set", "env.STANDIN_LOAD_SECONDS=20")  # other runs come in between, o
 
 @pytest.fixture(autouse=True)
 def empty(fleet: Fleet) -> Iterator[None]:
+    """Nothing runs, and nothing is remembered of other tests."""
     fleet.clear()
+    for host in fleet.hosts:
+        host.run(["rm", "-rf", "/var/tmp/orc"])
     yield
     fleet.clear()
 
