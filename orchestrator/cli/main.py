@@ -20,6 +20,7 @@ from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
 from orchestrator.cli.probe import probe
+from orchestrator.cli.restart import restart
 from orchestrator.cli.roll import roll
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
@@ -62,6 +63,7 @@ app.command()(status)
 app.command()(logs)
 app.command()(probe)
 app.command()(roll)
+app.command()(restart)
 app.command()(down)
 app.command()(history)
 lock.register(app)

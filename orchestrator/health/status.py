@@ -130,14 +130,14 @@ def _replica(
     unknown_hosts: Mapping[str, str],
 ) -> ReplicaStatus:
     ranks = [_rank(state) for state in states]
-    missing = _missing_ranks(states)
+    missing = missing_ranks(states)
     ranks += [_missing(number, rank, unknown_hosts) for rank in missing]
     ranks.sort(key=lambda rank: (rank.role == "decode", rank.rank))
     health, detail = _judge(ranks, states, endpoints, bool(missing and unknown_hosts))
     return ReplicaStatus(number, health, detail, tuple(ranks), endpoints)
 
 
-def _missing_ranks(states: Sequence[ContainerState]) -> list[int]:
+def missing_ranks(states: Sequence[ContainerState]) -> list[int]:
     """The ranks that should be there and are not. Under prefill/decode each pool counts its own
     from 0, so it is only known how many are missing: they are given the numbers behind."""
     expected = max(state.nodes for state in states)
