@@ -24,6 +24,7 @@ from orchestrator.cli.restart import restart
 from orchestrator.cli.roll import roll
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
+from orchestrator.cli.watch import watch
 from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
@@ -66,6 +67,7 @@ app.command()(roll)
 app.command()(restart)
 app.command()(down)
 app.command()(history)
+app.command()(watch)
 lock.register(app)
 recipes.register(app)
 
