@@ -118,12 +118,10 @@ class _PlaySettings:
         )
 
     def hosts(self, progress: Progress) -> list[str]:
-        """The names of the play's hosts in inventory order."""
+        """The names of the play's hosts, in the order of its pattern."""
         pattern = str(self._variables.fill(self._play.hosts))
-        if pattern == "all":
-            return list(progress.inventory.hosts)
         try:
-            return list(progress.inventory.limit(pattern).hosts)
+            return progress.select(pattern)
         except OrcError as error:
             raise InputError(error.what, where=self._play.where, hint=error.hint) from None
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from orchestrator.deployment import Seconds, seconds
+from orchestrator.play.templates import check_syntax
 
 
 def _listed(value: Any) -> Any:
@@ -35,6 +36,9 @@ def _bare(condition: bool | str) -> bool | str:
         raise ValueError(
             f"{condition!r}: a condition is a bare expression, so leave the braces out"
         )
+    wrong = check_syntax(f"{{{{ {condition} }}}}")
+    if wrong:
+        raise ValueError(f"{condition!r} is no expression: {wrong}")
     return condition
 
 

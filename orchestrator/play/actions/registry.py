@@ -6,12 +6,16 @@ from collections.abc import Mapping
 
 from orchestrator.play.action import AnyAction
 from orchestrator.play.actions import (
+    assert_,
     compare_ranks,
+    debug,
+    fail,
     kv_store,
     preflight,
     probe,
     pull_image,
     router,
+    run,
     start,
     stop,
     wait_healthy,
@@ -29,5 +33,9 @@ ACTIONS: Mapping[str, AnyAction] = {
         compare_ranks.ACTION,
         probe.ACTION,
         stop.ACTION,
+        run.ACTION,
+        assert_.ACTION,
+        debug.ACTION,
+        fail.ACTION,
     )
 }
