@@ -129,7 +129,7 @@ def event_lines(event: Event) -> list[str]:
         if not event.data:  # it ended before anything was done on a host
             return []
         return ["", "RECAP", *(_recap_line(host, counts) for host, counts in event.data.items())]
-    if event.kind == "done":
+    if event.kind in ("done", "diff"):
         return ["", *event.message.splitlines()]
     return []
 

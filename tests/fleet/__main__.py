@@ -54,6 +54,7 @@ def _up(hosts: int) -> None:
     print(f"  ssh        ssh -F {fleet.ssh_config} {fleet.hosts[0].name}")
     print(f"  docker     DOCKER_HOST={fleet.hosts[0].docker_host} docker ps")
     print(f"  images     {fleet.image}  {fleet.other_image}")
+    print(f"  stand-in   {fleet.fast_image}  {fleet.other_fast_image}")
     print(f"  models     {', '.join(f'/models/{p.name}' for p in sorted(fleet.models.iterdir()))}")
     print(f"  tests      ORC_FLEET={fleet.id} python -m pytest -m fleet")
     print(f"  the end    python -m tests.fleet down {fleet.id}")

@@ -75,6 +75,15 @@ class Fleet:
         return self.record.images[1]
 
     @property
+    def fast_image(self) -> str:
+        """A stand-in for vLLM that starts in a blink; see `standin/vllm`."""
+        return self.record.images[2]
+
+    @property
+    def other_fast_image(self) -> str:
+        return self.record.images[3]
+
+    @property
     def models(self) -> Path:
         """The models' directory on the machine; the containers have it at /models."""
         return write_models()

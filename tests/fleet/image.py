@@ -1,4 +1,7 @@
-"""The image that stands for vLLM's: empty but for names; what it runs is bind-mounted."""
+"""The images that stand for vLLM's: empty but for names; what they run is bind-mounted.
+
+The last of them holds a stand-in for vLLM, which starts in a blink.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,19 @@ FILES = {
 }
 
 
+STANDIN = Path(__file__).parent / "standin" / "vllm"
+
+
 def push_images(host: Host, registry: str) -> tuple[str, ...]:
-    """Import two images on a host and push them; the second differs in nothing but its digest."""
+    """Import images on a host and push them: real vLLM, the same under another digest, and two
+    of the stand-in that differ in nothing but their digests."""
     archive = names.directory(host.fleet) / "image.tar"
-    images = (f"{registry}/vllm-cpu:{VLLM}", f"{registry}/vllm-cpu:{VLLM}-other")
+    images = (
+        f"{registry}/vllm-cpu:{VLLM}",
+        f"{registry}/vllm-cpu:{VLLM}-other",
+        f"{registry}/vllm-standin:{VLLM}",
+        f"{registry}/vllm-standin:{VLLM}-other",
+    )
     # Where the hosts see the archive: their /run is a directory of the fleet's.
     inside = host.directory / "run" / "image.tar"
     for image in images:
@@ -39,11 +51,16 @@ def push_images(host: Host, registry: str) -> tuple[str, ...]:
     return images
 
 
+def _is_standin(image: str) -> bool:
+    return "/vllm-standin:" in image
+
+
 def _changes(image: str) -> list[str]:
+    commands = "/opt/bin" if _is_standin(image) else f"{environment_directory()}/bin"
     changes = [
         # As in vLLM's own images.
         'ENTRYPOINT ["vllm", "serve"]',
-        f"ENV PATH={environment_directory()}/bin:/usr/local/bin:/usr/bin:/bin",
+        f"ENV PATH={commands}:/usr/local/bin:/usr/bin:/bin",
         "ENV HOME=/root",
         "ENV LANG=C.UTF-8",
         "WORKDIR /root",
@@ -63,7 +80,11 @@ def _write_root(path: Path, image: str) -> None:
             entry = tarfile.TarInfo(name)
             entry.type, entry.linkname = tarfile.SYMTYPE, target
             tar.addfile(entry)
-        for name, text in {**FILES, "etc/image": image + "\n"}.items():
+        files = {**FILES, "etc/image": image + "\n"}
+        if _is_standin(image):
+            files["opt/bin/vllm"] = STANDIN.read_text()
+        for name, text in files.items():
+            content = text.encode()
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(text), 0o755 if name.startswith("sbin/") else 0o644
-            tar.addfile(entry, io.BytesIO(text.encode()))
+            entry.size, entry.mode = len(content), 0o755 if "bin/" in name else 0o644
+            tar.addfile(entry, io.BytesIO(content))

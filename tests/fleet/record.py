@@ -104,9 +104,11 @@ def orphaned(record: Record) -> bool:
 def reserve(subnets: int) -> tuple[Record, list[str]]:
     """Wait until no other process has a fleet, then record a new one.
 
-    One process may hold several. Returns the record and the remains that the caller must remove.
+    One process may hold several; with `$ORC_FLEET_SEVERAL` several processes may, where all of
+    them together fit the machine. Returns the record and the remains that the caller must remove.
     `$ORC_FLEET_WAIT` is how long to wait, in seconds (one hour).
     """
+    several = bool(os.environ.get("ORC_FLEET_SEVERAL"))
     me = find(os.getpid())
     patience = float(os.environ.get("ORC_FLEET_WAIT", "3600"))
     deadline = time.monotonic() + patience
@@ -117,7 +119,7 @@ def reserve(subnets: int) -> tuple[Record, list[str]]:
             remains += [record.fleet for record in known if orphaned(record)]
             known = [record for record in known if not orphaned(record)]
             others = [record for record in known if record.owner != me]
-            if not others:
+            if several or not others:
                 taken = {subnet for record in known for subnet in record.subnets}
                 fleet = names.new_id()
                 names.directory(fleet).mkdir(mode=0o700)

@@ -334,7 +334,7 @@ CASES: dict[str, str] = {
     - {touch: a, breaks: h3}
     - touch: "{{ ansible_play_batch | length }}-{{ ansible_play_batch | first }}"
     - touch: "{{ ansible_play_hosts | length }}-{{ ansible_play_hosts_all | length }}"
-    - touch: "{{ group_names | first }}-{{ hostvars['h2'].size }}"
+    - touch: "{{ group_names | first }}-{{ hostvars.h2.size }}"
 """,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrator.health.targets import spec_target
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.start import start_groups
-from orchestrator.play.actions.wait_healthy import wait_for_groups
+from orchestrator.play.actions.wait_healthy import planned_groups, wait_for_groups
 from orchestrator.play.run import Run
 
 
@@ -24,13 +24,8 @@ def perform(run: Run, arguments: RouterArguments, report: Report) -> None:
     if run.check:
         report(HostResult(plan.router.host, "ok", "would wait until it is healthy"))
         return
-    wait_for_groups(
-        run,
-        [(plan.router,)],
-        [spec_target(plan.router, plan)],
-        report,
-        keep_failed=arguments.keep_failed,
-    )
+    groups = planned_groups(run, [(plan.router,)], [spec_target(plan.router, plan)])
+    wait_for_groups(run, groups, report, keep_failed=arguments.keep_failed)
 
 
 ACTION = Action(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from orchestrator.deployment import environment_text
 from orchestrator.health.observation import run_script
@@ -18,7 +18,10 @@ from orchestrator.secret import Secret
 
 def _words(value: object) -> object:
     if isinstance(value, str):
-        return shlex.split(value)
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            raise ValueError(f"cannot be split into words: {error}") from None
     if isinstance(value, list):  # YAML reads `8000` as a number
         return [str(word) if isinstance(word, int | float) else word for word in value]
     return value
@@ -30,8 +33,18 @@ def _environment(value: object) -> object:
     return {name: environment_text(text) for name, text in value.items()}
 
 
-Words = Annotated[list[str], BeforeValidator(_words), Field(min_length=1)]
-Environment = Annotated[dict[str, str | Secret], BeforeValidator(_environment)]
+_VALUE = {"type": ["string", "number", "boolean"]}
+Words = Annotated[
+    list[str],
+    BeforeValidator(_words),
+    Field(min_length=1),
+    WithJsonSchema({"type": ["array", "string", "number"], "items": _VALUE}),
+]
+Environment = Annotated[
+    dict[str, str | Secret],
+    BeforeValidator(_environment),
+    WithJsonSchema({"type": "object", "additionalProperties": _VALUE}),
+]
 
 
 class RunArguments(Arguments):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from orchestrator.deployment import Health
 from orchestrator.errors import OrcError
 from orchestrator.events.event import Event
 from orchestrator.health.endpoint import Target
@@ -14,7 +15,6 @@ from orchestrator.health.observation import observe
 from orchestrator.health.targets import plan_targets
 from orchestrator.health.watch import Group, Patience, Watch, wait_healthy
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.planning.plan import Plan
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.stop_containers import stop_containers
@@ -35,23 +35,19 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
             text = "would wait until it is healthy"
             report(HostResult(node.host, "ok", text, node.replica, node.rank))
         return
-    groups = [nodes for nodes in plan.replicas() if run.in_scope(nodes[0].replica)]
-    targets = [target for target in plan_targets(plan) if run.in_scope(target.replica)]
-    wait_for_groups(run, groups, targets, report, keep_failed=arguments.keep_failed)
+    nodes = [group for group in plan.replicas() if run.in_scope(group[0].replica)]
+    groups = planned_groups(run, nodes, plan_targets(plan))
+    wait_for_groups(run, groups, report, keep_failed=arguments.keep_failed)
 
 
 def wait_for_groups(
-    run: Run,
-    specs: Sequence[tuple[LaunchSpec, ...]],
-    targets: Sequence[Target],
-    report: Report,
-    *,
-    keep_failed: bool,
+    run: Run, groups: Sequence[Group], report: Report, *, keep_failed: bool
 ) -> None:
-    """Wait until the groups are healthy; one that this run started and that fails is stopped."""
-    plan = run.planned
-    health = plan.deployment.health
-    groups = _groups(run, specs, targets)
+    """Wait until the groups are healthy; one that this run started and that fails is stopped.
+
+    How long is the deployment's `health`, where the run has one.
+    """
+    health = run.deployment.health if run.deployment else Health()
     patience = Patience(health.timeout, health.interval, health.completion)
     stops: list[threading.Thread] = []
 
@@ -65,6 +61,8 @@ def wait_for_groups(
         def on_end(group: Group, verdict: Verdict) -> None:
             run.endpoints |= watch.endpoints(group)
             if verdict.state == "healthy":
+                if group.replica in run.started:
+                    run.healthy_after[group.replica] = watch.seconds()
                 _report_healthy(group, report)
                 return
             _report_failed(run, group, verdict, report)
@@ -76,18 +74,20 @@ def wait_for_groups(
         try:
             wait_healthy(watch, groups, on_step, on_end)
         except KeyboardInterrupt:
-            _say_interrupted(run, plan)
+            _say_interrupted(run)
             raise
     for thread in stops:
         thread.join()
 
 
-def _groups(
+def planned_groups(
     run: Run, specs: Sequence[tuple[LaunchSpec, ...]], targets: Sequence[Target]
 ) -> list[Group]:
+    """The groups of a plan, with the endpoints that they have among `targets`."""
+    kept = run.decision.of("keep") if run.decision else ()
     restarts = {
         (state.host, state.name): state.restart_count
-        for decision in run.decided.of("keep")
+        for decision in kept
         for state in decision.containers
     }
     of_group: dict[int, list[Target]] = {}
@@ -139,11 +139,11 @@ def _report_failed(run: Run, group: Group, verdict: Verdict, report: Report) -> 
 
 def stop_group(run: Run, group: Group) -> None:
     """Stop all ranks of a failed replica; the containers stay, so that orc logs can show them."""
-    name = run.planned.name
+    assert run.name is not None
     try:
         seen = observe(run.pool, dict.fromkeys(rank.host for rank in group.ranks))
-        states = [s for s in seen.containers(name) if s.replica == group.replica and s.running]
-        answers = stop_containers(run.pool, states, name, remove=False)
+        states = [s for s in seen.containers(run.name) if s.replica == group.replica and s.running]
+        answers = stop_containers(run.pool, states, run.name, remove=False)
         errors = [answer for answer in answers.values() if answer is not None]
     except OrcError as trouble:
         errors = [trouble]
@@ -178,13 +178,13 @@ def _clean(run: Run, data: dict[str, object]) -> dict[str, object]:
     return {**data, "replicas": cleaned}
 
 
-def _say_interrupted(run: Run, plan: Plan) -> None:
+def _say_interrupted(run: Run) -> None:
     run.say(
         "warning",
         f"interrupted; what was started goes on running.\n"
-        f"see it:    orc status {plan.name}; orc logs {plan.name}\n"
-        f"wait on:   the same orc up again\n"
-        f"remove it: orc down {plan.name}",
+        f"see it:    orc status {run.name}; orc logs {run.name}\n"
+        f"wait on:   the same command again\n"
+        f"remove it: orc down {run.name}",
     )
 
 
