@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from orchestrator.deployment import Deployment
@@ -47,6 +47,7 @@ class Run:
     # The groups (replicas, and services by their negative numbers) that the present task acts
     # on; None: all. Set by the engine.
     scope: frozenset[int] | None = None
+    revealed: set[Secret] = field(default_factory=set)  # that tasks handed to a host themselves
 
     facts: dict[str, HostFacts] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
@@ -64,7 +65,15 @@ class Run:
     healthy_after: dict[int, float] = field(default_factory=dict)  # seconds, of those started
     lock: HeldLock | None = None
     change: Change | None = None  # what stands in the history as begun
-    revealed: set[Secret] = field(default_factory=set)  # that tasks handed to a host themselves
+
+    def turn_to(self, deployment: Deployment) -> None:
+        """Begin anew with another deployment: what was found out of the last one does not hold."""
+        fresh = Run(self.inventory, self.pool, self.emit)
+        names = [one.name for one in fields(Run)]
+        for name in names[names.index("facts") :]:
+            setattr(self, name, getattr(fresh, name))
+        self.deployment = deployment
+        self.name = deployment.deployment_name()
 
     def in_scope(self, group: int) -> bool:
         """Whether the present task acts on a replica (or a service's group)."""
