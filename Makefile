@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test test-heavy bench oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -26,11 +26,7 @@ check: lint  ## lint, types, import contracts and the tests that need no fleet
 
 test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
 	$(BIN)/python -m tests.fleet env --kv-transfer
-	$(BIN)/python -m pytest -m "not heavy" --durations=20
-
-test-heavy: install  ## prefill/decode by NIXL, whose progress threads spin: wants more than two cores
-	$(BIN)/python -m tests.fleet env --kv-transfer
-	$(BIN)/python -m pytest -m heavy
+	$(BIN)/python -m pytest --durations=20
 
 bench: install  ## planning 64 to 4,096 hosts against the targets; listing recipes with an index
 	$(BIN)/python -m benchmarks.plan_scale --check

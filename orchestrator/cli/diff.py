@@ -95,7 +95,7 @@ def compare(opened: Session, catalog: Catalog, wanted: Deployment) -> Comparison
     name = wanted.deployment_name()
     facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts)
     seen = observe(opened.pool, facts)
-    everything = [state for host in seen.hosts for state in host.containers]
+    everything = [s for host in seen.hosts for s in host.containers if not s.aside]
     ports = ports_in_use(name, facts, everything)
     plan = make_plan(opened.inventory, catalog, wanted, facts, ports)
     answering = [host.host for host in seen.hosts]

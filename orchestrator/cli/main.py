@@ -11,14 +11,16 @@ from typing import Annotated
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli import recipes
+from orchestrator.cli import lock, recipes
 from orchestrator.cli.check import check
 from orchestrator.cli.diff import diff
 from orchestrator.cli.down import down
+from orchestrator.cli.history import history
 from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
 from orchestrator.cli.probe import probe
+from orchestrator.cli.roll import roll
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
 from orchestrator.errors import ExitStatus, OrcError
@@ -59,7 +61,10 @@ app.command()(up)
 app.command()(status)
 app.command()(logs)
 app.command()(probe)
+app.command()(roll)
 app.command()(down)
+app.command()(history)
+lock.register(app)
 recipes.register(app)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from orchestrator.facts.host_facts import HostFacts
     from orchestrator.inventory.load import Inventory
     from orchestrator.recipes.catalog import Catalog
+    from orchestrator.topology.placement import Placement
     from orchestrator.topology.ports import PortUse
 
 
@@ -68,13 +69,13 @@ def plan(
         )
     wanted = selection.read()
     if gather_facts:
-        hosts, facts, ports = _asked(reach, wanted.deployment_name())
+        hosts, facts, ports, running = _asked(reach, wanted.deployment_name())
     else:
-        hosts, facts, ports = read_inventory(reach), {}, None
+        hosts, facts, ports, running = read_inventory(reach), {}, None, None
     if suggest:
         sys.stdout.write(_suggestions(hosts, Catalog.load(recipes), wanted, facts, as_json))
         return
-    result = make_plan(hosts, Catalog.load(recipes), wanted, facts, ports)
+    result = make_plan(hosts, Catalog.load(recipes), wanted, facts, ports, running)
     if svg is not None:
         write_svg(result, svg)
     if svg == Path("-"):
@@ -101,14 +102,18 @@ def _suggestions(
     return shown(wanted.recipe, suggest(hosts, catalog, wanted, facts))
 
 
-def _asked(reach: Reach, name: str) -> tuple[Inventory, dict[str, HostFacts], PortUse]:
-    """The inventory, what its hosts say, and the ports that are not free for deployment `name`.
+def _asked(
+    reach: Reach, name: str
+) -> tuple[Inventory, dict[str, HostFacts], PortUse, Placement]:
+    """The inventory, what its hosts say, the ports that are not free for deployment `name`, and
+    where its replicas run.
 
     Raises ErrorGroup for hosts that do not answer.
     """
     from orchestrator.errors import ErrorGroup, UnreachableError
     from orchestrator.health.observation import observe
     from orchestrator.planning.port_use import ports_in_use
+    from orchestrator.planning.running import running_placement
     from orchestrator.play.actions.preflight import gather_facts
 
     with session(reach, as_json=True) as opened:
@@ -117,4 +122,5 @@ def _asked(reach: Reach, name: str) -> tuple[Inventory, dict[str, HostFacts], Po
     if unreachable:
         raise ErrorGroup(UnreachableError(why) for why in unreachable.values())
     everything = [state for host in seen.hosts for state in host.containers]
-    return opened.inventory, facts, ports_in_use(name, facts, everything)
+    ports, running = ports_in_use(name, facts, everything), running_placement(name, everything)
+    return opened.inventory, facts, ports, running

@@ -144,4 +144,4 @@ def _recap_line(host: str, counts: Mapping[str, int]) -> str:
     return f"{host:<24} : {shown}".rstrip()
 
 
-RECAP_NAMES = ("ok", "changed", "unreachable", "failed")
+RECAP_NAMES = ("ok", "changed", "unreachable", "failed", "skipped", "rescued", "ignored")

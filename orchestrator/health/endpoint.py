@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import httpx
@@ -19,17 +19,26 @@ from orchestrator.transport.connection import Connection
 
 Stage = Literal["connect", "health", "models", "completion", "healthy"]
 _PROMPT = "Hello"
+# Which of the endpoint's ranks answers, counted from 0 at each endpoint whatever they are among
+# all ranks (vLLM 0.32.0, InputProcessor.process_inputs).
+_RANK_HEADER = "X-data-parallel-rank"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An endpoint to ask: which replica's, from which host, where, and under which model name."""
+    """An endpoint to ask: which replica's, from which host, where, and under which model name.
+
+    `data_ranks` are the data-parallel ranks behind it, each of which has to answer; empty without
+    data parallel.
+    """
 
     replica: int
     host: str
     url: str
     model: str
     api_key: Secret | None = None
+    data_ranks: tuple[int, ...] = ()
+    health_path: str = "/health"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,8 @@ class EndpointCheck:
     """How one look at an endpoint went.
 
     `stage` is where it ended: `healthy`, or the step that failed. `final` is a failure that
-    waiting cannot mend (another model is served, a key is refused). Times are in seconds.
+    waiting cannot mend (another model is served, a key is refused). Times are in seconds; of
+    several data-parallel ranks they are the slowest's.
     """
 
     stage: Stage
@@ -50,6 +60,7 @@ class EndpointCheck:
     connect_seconds: float | None = None
     first_token_seconds: float | None = None
     total_seconds: float | None = None
+    data_ranks: tuple[int, ...] = ()  # each of which answered a completion
 
     @property
     def healthy(self) -> bool:
@@ -81,20 +92,23 @@ def _look(
 ) -> EndpointCheck:
     begun = time.monotonic()
     try:
-        health = client.get(f"{target.url}/health")
+        health = client.get(f"{target.url}{target.health_path}")
     except httpx.TimeoutException:
-        return EndpointCheck("health", "/health gives no answer")
+        return EndpointCheck("health", f"{target.health_path} gives no answer")
     except httpx.HTTPError as error:
         return EndpointCheck("connect", f"nothing answers at {target.url} yet ({error})")
     connect_seconds = time.monotonic() - begun
     if health.status_code != 200:
-        return EndpointCheck("health", _said("/health", health, target), health.status_code)
+        return EndpointCheck(
+            "health", _said(target.health_path, health, target), health.status_code
+        )
     failed, models = _models(client, target)
     if failed:
         return failed
     if not completion:
         return EndpointCheck("healthy", models=models, connect_seconds=connect_seconds)
-    return _complete(client, target, tokens, completion_timeout, models, connect_seconds)
+    check = _complete(client, target, tokens, completion_timeout)
+    return replace(check, models=models, connect_seconds=connect_seconds)
 
 
 def _models(client: httpx.Client, target: Target) -> tuple[EndpointCheck | None, tuple[str, ...]]:
@@ -117,13 +131,24 @@ def _models(client: httpx.Client, target: Target) -> tuple[EndpointCheck | None,
 _KEY_WANTED = "the endpoint wants an API key; set VLLM_API_KEY to it where orc runs"
 
 
-def _complete(
-    client: httpx.Client,
-    target: Target,
-    tokens: int,
-    timeout: float,
-    models: tuple[str, ...],
-    connect_seconds: float,
+def _complete(client: httpx.Client, target: Target, tokens: int, timeout: float) -> EndpointCheck:
+    """A completion by every data-parallel rank; the first failure, else the slowest of them."""
+    ranks = target.data_ranks
+    if not ranks:
+        return _completion(client, target, tokens, timeout, {})
+    checks = []
+    for index, rank in enumerate(ranks):
+        headers = {_RANK_HEADER: str(index)} if len(ranks) > 1 else {}
+        check = _completion(client, target, tokens, timeout, headers)
+        if not check.healthy:
+            return replace(check, detail=f"data-parallel rank {rank}: {check.detail}")
+        checks.append(check)
+    slowest = max(checks, key=lambda check: check.total_seconds or 0.0)
+    return replace(slowest, data_ranks=ranks)
+
+
+def _completion(
+    client: httpx.Client, target: Target, tokens: int, timeout: float, headers: dict[str, str]
 ) -> EndpointCheck:
     body = {
         "model": target.model,
@@ -137,7 +162,7 @@ def _complete(
     pieces: list[str] = []
     try:
         with client.stream(
-            "POST", f"{target.url}/v1/completions", json=body, timeout=timeout
+            "POST", f"{target.url}/v1/completions", json=body, headers=headers, timeout=timeout
         ) as answer:
             if answer.status_code != 200:
                 answer.read()
@@ -146,7 +171,6 @@ def _complete(
                     _said("a completion", answer, target),
                     answer.status_code,
                     final=answer.status_code in (401, 403, 404),
-                    models=models,
                 )
             for line in answer.iter_lines():
                 chunk = _chunk(line)
@@ -160,16 +184,14 @@ def _complete(
                     raise httpx.ReadTimeout("")
     except httpx.TimeoutException:
         detail = f"a completion gives no answer in {timeout:.0f} s"
-        return EndpointCheck("completion", detail, slow=True, models=models)
+        return EndpointCheck("completion", detail, slow=True)
     except httpx.HTTPError as error:
-        return EndpointCheck("completion", f"a completion: {error}", models=models)
+        return EndpointCheck("completion", f"a completion: {error}")
     if first is None:
-        return EndpointCheck("completion", "a completion came back empty", 200, models=models)
+        return EndpointCheck("completion", "a completion came back empty", 200)
     return EndpointCheck(
         "healthy",
-        models=models,
         text="".join(pieces),
-        connect_seconds=connect_seconds,
         first_token_seconds=first,
         total_seconds=time.monotonic() - begun,
     )
@@ -208,8 +230,10 @@ def describe(check: EndpointCheck) -> str:
         return check.detail
     if check.total_seconds is None or check.first_token_seconds is None:
         return "healthy (no completion was asked)"
+    ranks = f"{len(check.data_ranks)} data-parallel ranks, the slowest: "
     return (
-        f"healthy: connected in {(check.connect_seconds or 0) * 1000:.0f} ms, first token after "
+        f"healthy: connected in {(check.connect_seconds or 0) * 1000:.0f} ms, "
+        f"{ranks if len(check.data_ranks) > 1 else ''}first token after "
         f"{check.first_token_seconds * 1000:.0f} ms, completion in "
         f"{check.total_seconds * 1000:.0f} ms"
     )

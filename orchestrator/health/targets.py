@@ -9,7 +9,7 @@ from orchestrator.health.endpoint import Target
 from orchestrator.planning.address import url
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
-from orchestrator.runtime.containers import ContainerState
+from orchestrator.runtime.containers import ContainerState, data_ranks
 from orchestrator.secret import Secret
 
 API_KEY = "VLLM_API_KEY"  # vLLM reads its own from this name, and so does orc
@@ -25,16 +25,37 @@ def spec_target(spec: LaunchSpec, plan: Plan) -> Target:
     key = spec.env.get(API_KEY) or plan.nodes[0].env.get(API_KEY)
     secret = Secret(key) if isinstance(key, str) else key
     address = url(spec.address, spec.port)
-    return Target(spec.replica, spec.host, address, spec.served_model, secret or own_key())
+    return Target(
+        spec.replica,
+        spec.host,
+        address,
+        spec.served_model,
+        secret or own_key(),
+        data_ranks(spec.container.labels),
+        _health_path(spec.role),
+    )
 
 
 def running_targets(states: Iterable[ContainerState]) -> list[Target]:
     """The endpoints of running containers, by their labels."""
     return [
-        Target(state.replica, state.host, state.endpoint, state.model, own_key())
+        Target(
+            state.replica,
+            state.host,
+            state.endpoint,
+            state.model,
+            own_key(),
+            data_ranks(state.labels),
+            _health_path(state.role),
+        )
         for state in states
         if state.running and state.endpoint and state.model
     ]
+
+
+def _health_path(role: str) -> str:
+    """vllm-router's /health is 503 while any worker is unwell; its own is this (0.1.17)."""
+    return "/liveness" if role == "router" else "/health"
 
 
 def own_key() -> Secret | None:

@@ -20,6 +20,7 @@ from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.topology.build import build_layout
 from orchestrator.topology.layout import Layout
+from orchestrator.topology.placement import Placement
 from orchestrator.topology.ports import PortAllotment, PortUse
 
 
@@ -29,10 +30,12 @@ def plan(
     deployment: Deployment,
     facts: Mapping[str, HostFacts] | None = None,
     ports: PortUse | None = None,
+    running: Placement | None = None,
 ) -> Plan:
     """Who runs what: one LaunchSpec per node, in order of replica and rank.
 
-    `facts` (by host) fill in what the inventory leaves open; `ports` are those known in use.
+    `facts` (by host) fill in what the inventory leaves open; `ports` are those known in use;
+    replicas that are `running` stay on their hosts.
     No host is touched, and the same input gives the same bytes. Raises InputError for an
     unknown name and PlanError, with the equation, for a selection these hosts cannot run.
     """
@@ -44,7 +47,7 @@ def plan(
     allotment = PortAllotment(ports or PortUse())
     places = slots(list(hosts.values()), profile, facts or {})
     try:
-        layout = build_layout(recipe, places, deployment, allotment)
+        layout = build_layout(recipe, places, deployment, allotment, running)
     except PlanError as error:
         error.why = error.why or _whose_strategy(deployment, recipe)
         raise
@@ -72,12 +75,12 @@ def plan(
         hosts,
         {slot.host: slot for slot in places},
         deployment,
-        recipe.router_policy,
+        recipe.router,
         image,
         allotment,
     )
     if router is not None:
-        nodes = tuple(reserving(node, router) for node in nodes)
+        nodes = reserving(nodes, router)
     return Plan(
         name=deployment.deployment_name(),
         deployment=deployment,

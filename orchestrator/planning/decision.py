@@ -54,7 +54,7 @@ def decide(plan: Plan, containers: Iterable[ContainerState], *, replace: bool = 
     name and is not of this deployment is refused always, and never touched.
     """
     everything = tuple(containers)
-    ours = [state for state in everything if state.deployment == plan.name]
+    ours = [s for s in everything if s.deployment == plan.name and not s.aside]
     refusals = [_foreign(state, plan.name) for state in _strangers(plan, everything)]
     decisions = []
     for specs in plan.groups():

@@ -16,8 +16,9 @@ from orchestrator.topology.layout import GpuRank, Role
 
 # Read only while a replica starts, so a change of it is no reason to restart one that runs.
 START_ONLY = frozenset({"VLLM_ENGINE_READY_TIMEOUT_S"})
-RESERVED_PORTS = "orc.reserved-ports"  # a label: as orc.ports, of what starts later on this host
-NOT_WHAT_RUNS = frozenset({"orc.version", RESERVED_PORTS})
+# A label: as orc.ports, of what starts later; `HOST:` before them where that is another host.
+RESERVED_PORTS = "orc.reserved-ports"
+NOT_WHAT_RUNS = frozenset({"orc.version", "orc.gpus", RESERVED_PORTS})
 
 
 @dataclass(frozen=True)

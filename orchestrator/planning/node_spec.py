@@ -116,12 +116,15 @@ def _labels(name: str, node: Node, layout: Layout, served: str) -> dict[str, str
         "orc.rank": str(node.rank),
         "orc.role": node.role,
         "orc.nodes": str(layout.containers_per_replica),
+        "orc.gpus": ",".join(map(str, node.gpus)),
         "orc.version": __version__,
     }
     if node.ports:
         labels["orc.ports"] = ",".join(f"{use}={port}" for use, port in node.ports.items())
     if node.port is not None:
         labels |= {"orc.endpoint": url(node.slot.address, node.port), "orc.model": served}
+    if node.data_ranks:
+        labels["orc.data-ranks"] = f"{node.data_ranks[0]}-{node.data_ranks[-1]}"
     return labels
 
 

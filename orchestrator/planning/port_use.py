@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.planning.launch_spec import RESERVED_PORTS
@@ -20,12 +20,14 @@ def ports_in_use(
     """
     held: dict[str, dict[str, int]] = {}
     busy: dict[str, dict[int, str]] = {host: {} for host in facts}
-    for state in containers:
+    # What a roll has put aside holds its ports too, but what runs in its place goes before it.
+    for state in sorted(containers, key=lambda state: not state.aside):
         if state.deployment != name and state.running:
             owner = f"the router of deployment {state.deployment}, which starts later"
-            for port in _labelled_ports(state, RESERVED_PORTS).values():
-                busy.setdefault(state.host, {}).setdefault(port, owner)
-        for use, port in _labelled_ports(state).items():
+            elsewhere, _, kept = state.labels.get(RESERVED_PORTS, "").rpartition(":")
+            for port in _ports(kept).values():
+                busy.setdefault(elsewhere or state.host, {}).setdefault(port, owner)
+        for use, port in _ports(state.labels.get("orc.ports", "")).items():
             if state.deployment == name:
                 key = port_use(use, state.role, state.replica, state.rank)
                 held.setdefault(state.host, {})[key] = port
@@ -40,7 +42,17 @@ def ports_in_use(
     return PortUse(busy, held)
 
 
-def _labelled_ports(state: ContainerState, label: str = "orc.ports") -> dict[str, int]:
-    """`api=8000,master=29501` of a label."""
-    pairs = (pair.partition("=") for pair in state.labels.get(label, "").split(","))
+def with_planned_ports(use: PortUse, planned: Mapping[str, Mapping[str, Sequence[int]]]) -> PortUse:
+    """`use`, with what others have planned and not started yet, by deployment and host."""
+    busy = {host: dict(ports) for host, ports in use.busy.items()}
+    for name, hosts in planned.items():
+        for host, ports in hosts.items():
+            owner = f"deployment {name}, which is being started"
+            busy[host] = {**dict.fromkeys(ports, owner), **busy.get(host, {})}
+    return PortUse(busy, use.held)
+
+
+def _ports(label: str) -> dict[str, int]:
+    """`api=8000,master=29501` by use."""
+    pairs = (pair.partition("=") for pair in label.split(","))
     return {use: int(port) for use, _, port in pairs if port.isdecimal()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.recipes.resolved import Argument
 
@@ -162,6 +162,56 @@ def deduplicate(arguments: Iterable[Argument]) -> tuple[list[Argument], list[Arg
         else:
             dropped.append(argument)
     return kept, dropped
+
+
+def fold_dotted(arguments: Iterable[Argument]) -> list[Argument]:
+    """The arguments with the dotted keys of a flag put into the JSON that stands beside them.
+
+    vLLM makes a JSON of a flag's dotted keys and takes it for the whole value: what the flag's own
+    JSON says is lost without a word (0.32.0, FlexibleArgumentParser.parse_args).
+    """
+    listed = list(arguments)
+    if not any("." in argument.flag for argument in listed):
+        return listed
+    objects = {argument.flag: value for argument in listed if (value := _object(argument))}
+    changed: set[str] = set()
+    kept = []
+    for argument in listed:
+        head, *keys = argument.flag.split(".")
+        if keys and head in objects:
+            _put(objects[head], keys, _plain(value_of(argument)))
+            changed.add(head)
+        else:
+            kept.append(argument)
+    return [
+        replace(argument, tokens=_words(canonical(argument.flag), objects[argument.flag]))
+        if argument.flag in changed
+        else argument
+        for argument in kept
+    ]
+
+
+def _object(argument: Argument) -> dict[str, object] | None:
+    """The value of an argument that is a JSON object; None for any other."""
+    value = _plain(value_of(argument))
+    return value if isinstance(value, dict) else None
+
+
+def _plain(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _put(into: dict[str, object], keys: Sequence[str], value: object) -> None:
+    *path, last = keys
+    for key in path:
+        within = into.get(key)
+        if not isinstance(within, dict):
+            into[key] = within = {}
+        into = within
+    into[last] = value
 
 
 def value_of(argument: Argument) -> str:

@@ -12,6 +12,7 @@ from orchestrator.recipes.arguments import (
     NODE_FLAGS,
     SIZE_FLAGS,
     deduplicate,
+    fold_dotted,
     from_mapping,
     parse,
     value_of,
@@ -32,7 +33,7 @@ from orchestrator.recipes.resolved import (
 )
 from orchestrator.recipes.selection import PoolSelection, Selection
 from orchestrator.recipes.shape import local_shape, overlay
-from orchestrator.recipes.vllm_versions import version_notes
+from orchestrator.recipes.vllm_versions import unknown_flags, version_notes
 from orchestrator.secret import Secret
 
 USER = "your args"
@@ -57,6 +58,9 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
     chosen_image = deployment.image or image(recipe, variant, selection.hardware)
     everything = [parts, *(pool.parts for pool in pools.values())]
     notes = [note for part in everything for note in version_notes(chosen_image, part.arguments)]
+    if recipe.omni is None:  # vLLM-Omni has flags of its own
+        yours = [one for part in everything for one in part.arguments if one.layer == USER]
+        notes += unknown_flags(yours)
     return ResolvedRecipe(
         recipe=selection.name,
         model=model,
@@ -91,7 +95,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         kv_offload=selection.kv_offload,
         kv_store=selection.kv_store,
         companions=tuple(_companions(selection)),
-        router_policy=_router_policy(selection),
+        router=(selection.kv_store.router if selection.kv_store else None) or strategy.router,
     )
 
 
@@ -163,7 +167,7 @@ def lay_arguments(
     mine, replaced = from_mapping(user, USER)
     given, overridden = without(given, replaced)
     kept, dropped = deduplicate([*given, *mine])
-    return LaidArguments(kept, [*removed, *unwanted, *overridden, *dropped], before)
+    return LaidArguments(fold_dotted(kept), [*removed, *unwanted, *overridden, *dropped], before)
 
 
 def lay_environment(
@@ -213,9 +217,3 @@ def _companions(selection: Selection) -> list[CompanionProcess]:
         for name, companion in found
         if companion and selection.kv_store is None
     ]
-
-
-def _router_policy(selection: Selection) -> str | None:
-    store = selection.kv_store
-    router = (store.router if store else None) or selection.strategy.router
-    return router.policy if router else None

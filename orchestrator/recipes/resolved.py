@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.recipes.taxonomy import KvStoreFile
+from orchestrator.recipes.taxonomy import KvStoreFile, StrategyRouter
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class ResolvedRecipe:
     kv_offload: str | None = None
     kv_store: KvStoreFile | None = None
     companions: tuple[CompanionProcess, ...] = ()
-    router_policy: str | None = None
+    router: StrategyRouter | None = None
 
     @property
     def parts(self) -> CommandParts:

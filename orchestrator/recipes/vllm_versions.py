@@ -1,5 +1,8 @@
 """Flags that some versions of vLLM do not have: recipes outlive the versions they were made for.
 
+All flags of `vllm serve` are in the file FLAGS_FILE, a line each, as the parser of FLAGS_VERSION
+has them: what a user writes and is not there is most likely misspelt.
+
 The table holds what is known; a flag that is not in it is taken to exist. `absent from` is the
 first version that is known not to have the flag, `absent before` the first that has it.
 """
@@ -10,11 +13,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from orchestrator.errors import nearest
 from orchestrator.recipes.arguments import canonical
 from orchestrator.recipes.resolved import Argument
 
 Version = tuple[int, int, int]
+
+FLAGS_VERSION = "0.32.0"
+FLAGS_FILE = Path(__file__).with_name(f"vllm-{FLAGS_VERSION}-flags.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,27 @@ def version_notes(image: str, arguments: Iterable[Argument]) -> list[str]:
         for argument in arguments
         for history in missing_flags(version, [argument])
     ]
+
+
+@cache
+def known_flags() -> frozenset[str]:
+    """Every flag of `vllm serve` in its long form, and those that other versions had or have."""
+    return frozenset(FLAGS_FILE.read_text().split()) | {history.flag for history in HISTORY}
+
+
+def unknown_flags(arguments: Iterable[Argument]) -> list[str]:
+    """What to tell a user of flags that no known vLLM has. An abbreviation is one it does have."""
+    notes = []
+    for argument in arguments:
+        name = argument.flag.partition(".")[0]
+        if name == "" or any(flag.startswith(name) for flag in known_flags()):
+            continue
+        near = nearest(name, sorted(known_flags()))
+        notes.append(
+            f"{argument.layer}: vLLM {FLAGS_VERSION} has no {name}, and would not start with it"
+            + (f"; did you mean {near}?" if near else "")
+        )
+    return notes
 
 
 def _uses(argument: Argument, history: FlagHistory) -> bool:

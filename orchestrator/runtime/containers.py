@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from orchestrator.runtime.container import AFTER, BEFORE
 from orchestrator.runtime.gpu_use import GpuUse, parse_gpu_use
 
 
@@ -37,6 +38,11 @@ class ContainerState:
     @property
     def deployment(self) -> str | None:
         return self.labels.get("orc.deployment")
+
+    @property
+    def aside(self) -> bool:
+        """Whether a roll has put it aside: it is kept to go back to, and does not run."""
+        return bool(self.deployment) and self.name.endswith((BEFORE, AFTER))
 
     @property
     def replica(self) -> int:
@@ -85,6 +91,12 @@ class ContainerState:
         if self.exit_code == 0:
             notes.append("an exit of a rank is a failure, whatever its status")
         return f"exited {self.exit_code}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def data_ranks(labels: Mapping[str, str]) -> tuple[int, ...]:
+    """The data-parallel ranks behind a container's endpoint: `2-3` of its label is (2, 3)."""
+    found = re.fullmatch(r"(\d+)-(\d+)", labels.get("orc.data-ranks", ""))
+    return tuple(range(int(found[1]), int(found[2]) + 1)) if found else ()
 
 
 @dataclass(frozen=True, slots=True)

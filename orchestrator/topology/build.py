@@ -16,10 +16,10 @@ from orchestrator.topology.dense import check_dense
 from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
 from orchestrator.topology.fit import MemoryFit
 from orchestrator.topology.group import Group, Member
-from orchestrator.topology.layout import Layout, Node, Role, Sizes, Slot
+from orchestrator.topology.layout import GpuRank, Layout, Node, Role, Sizes, Slot
 from orchestrator.topology.limits import Mixture, check_shape, redundant_experts
 from orchestrator.topology.pipeline import layer_ranges, vllm_layer_split
-from orchestrator.topology.placement import check_addresses, replica_slots
+from orchestrator.topology.placement import Placement, check_addresses, replica_slots
 from orchestrator.topology.ports import PortAllotment, port_use
 from orchestrator.topology.ranks import gpu_ranks
 from orchestrator.topology.sizes import UnworkableSizes, Wiring
@@ -35,14 +35,15 @@ def build_layout(
     slots: Sequence[Slot],
     deployment: Deployment,
     ports: PortAllotment | None = None,
+    running: Placement | None = None,
 ) -> Layout:
     """Who runs what on `slots` (hosts in inventory order), with every port of a known number.
 
-    Raises PlanError with the equation when the selection cannot run on these hosts, and the
-    nearest sizes that can.
+    Replicas that are `running` stay where they are. Raises PlanError with the equation when the
+    selection cannot run on these hosts, and the nearest sizes that can.
     """
     try:
-        return layout_or_refusal(recipe, slots, deployment, ports)
+        return layout_or_refusal(recipe, slots, deployment, ports, running)
     except UnworkableSizes as refusal:
         raise with_alternatives(refusal, recipe, slots, deployment, layout_or_refusal) from None
 
@@ -52,6 +53,7 @@ def layout_or_refusal(
     slots: Sequence[Slot],
     deployment: Deployment,
     ports: PortAllotment | None = None,
+    running: Placement | None = None,
 ) -> Layout:
     """As `build_layout`, whose refusals are plain: no other sizes are looked for."""
     shape = replica_shape(recipe, slots, deployment)
@@ -59,7 +61,7 @@ def layout_or_refusal(
     if recipe.kv_store is not None:
         replicas = _instances(recipe.kv_store, deployment, len(slots) // shape.nodes)
     wanted = replicas if replicas == "max" else replicas * shape.factor
-    chosen, unused = replica_slots(slots, shape.nodes, wanted, gpus_of_one(shape))
+    chosen, unused = replica_slots(slots, shape.nodes, wanted, gpus_of_one(shape), running)
     ports = ports or PortAllotment()
     nodes: list[Node] = []
     sizes: dict[str, Sizes] = {}
@@ -184,6 +186,7 @@ def _nodes(
     if split is None and shape.layers is not None:
         split = vllm_layer_split(shape.layers, group.sizes.pipeline)
     stages = tuple(layer_ranges(split)) if split else None
+    several = sum(member.serves for member in group.members) > 1
     nodes = []
     for rank, member in enumerate(group.members):
         role: Role = engine.role or ("worker" if rank else "head")
@@ -199,6 +202,7 @@ def _nodes(
             bound = {**bound, "api": port}
         if engine.role:
             bound = {**bound, **_side_channel(replica, rank, engine, member, group.sizes, ports)}
+        ranks = gpu_ranks(group.sizes, member.first, member.gpus, stages)
         nodes.append(
             Node(
                 slot=member.slot,
@@ -206,14 +210,24 @@ def _nodes(
                 rank=rank,
                 role=role,
                 gpus=member.gpus,
-                ranks=gpu_ranks(group.sizes, member.first, member.gpus, stages),
+                ranks=ranks,
                 parallel=member.flags,
                 serves=member.serves,
                 ports=bound,
                 layer_partition=partition,
+                data_ranks=_data_ranks(group.sizes, member, ranks, several),
             )
         )
     return nodes
+
+
+def _data_ranks(
+    sizes: Sizes, member: Member, ranks: Sequence[GpuRank], several: bool
+) -> tuple[int, ...]:
+    """The data-parallel ranks behind a member's endpoint: of `several` its own, else all."""
+    if not member.serves or sizes.data == 1:
+        return ()
+    return tuple(dict.fromkeys(rank.dp for rank in ranks)) if several else (*range(sizes.data),)
 
 
 def _side_channel(

@@ -68,6 +68,7 @@ class Node:
     serves: bool  # whether it answers HTTP
     ports: Mapping[str, int] = field(default_factory=dict)  # every fixed TCP port it binds, by use
     layer_partition: tuple[int, ...] | None = None  # only where it differs from vLLM's own split
+    data_ranks: tuple[int, ...] = ()  # behind its endpoint; empty without data parallel
 
     @property
     def port(self) -> int | None:

@@ -42,6 +42,7 @@ class MemoryModel:
     kv_cache: KvCache | None
     utilization: float
     layers: int | None
+    longest: int | None = None  # tokens of a sequence that the model was made for
 
 
 def memory_model(recipe: ResolvedRecipe, parts: CommandParts) -> MemoryModel | None:
@@ -57,6 +58,7 @@ def memory_model(recipe: ResolvedRecipe, parts: CommandParts) -> MemoryModel | N
         kv_cache=kv_cache(recipe, parts),
         utilization=utilization,
         layers=recipe.shape.layers,
+        longest=recipe.context_length,
     )
 
 
@@ -138,7 +140,8 @@ def check_memory(model: MemoryModel, found: Sequence[GpuMemory], name: str) -> l
     for one in found:
         if one.left is not None and one.left < 0:
             notes.append(
-                f"memory is short by estimate: {_place(one, found)}{sum_text(one)}" + _advice(one)
+                f"memory is short by estimate: {_place(one, found)}{sum_text(one)}"
+                + _advice(one, model.longest)
             )
             break  # one is enough to say so
     return notes
@@ -195,10 +198,14 @@ def _place(one: GpuMemory, found: Sequence[GpuMemory]) -> str:
     return f"{pool}stage {one.stage} ({shown}{layers}): "
 
 
-def _advice(one: GpuMemory) -> str:
-    """What would make it fit: a shorter context when the weights leave room for one."""
+def _advice(one: GpuMemory, longest: int | None) -> str:
+    """What would make it fit: a shorter context when the weights leave room for one.
+
+    Not more than the model's own `longest`, though the user's may be above it.
+    """
     room = one.usable - one.overhead - (one.weights or 0.0)
     if room <= 0 or not one.kv_cache or not one.context:
         return ""
     length = int(one.context * room / one.kv_cache) // 1024 * 1024
+    length = min(length, longest or length)
     return f"; a max-model-len of {length} would fit" if length else ""

@@ -52,6 +52,7 @@ def test_two_ranks_behind_one_endpoint(fleet: Fleet, orc: Orc) -> None:
         assert "EngineCore_DP0 " in dp.log("node01", "orc-dp-r0-n0")
         assert "EngineCore_DP1 " in dp.log("node02", "orc-dp-r0-n1")
         before = served_by(url)
+        assert set(before) == {"0", "1"} and all(before.values())  # asked by `orc up`
         for rank in ("0", "1"):
             assert complete(url, **{"X-data-parallel-rank": rank}).status_code == 200
         after = served_by(url)
@@ -79,6 +80,9 @@ def test_two_ranks_on_each_of_two_hosts_that_all_answer(
             assert f"EngineCore_DP{rank} " in log[host]
         router = hy.up.events()[-1]["data"]["router"]
         urls = [f"http://{host.address}:8000" for host in fleet.hosts]
+        for url in urls:
+            served = served_by(url)
+            assert len(served) == 2 and all(served.values())  # each rank was asked by `orc up`
         for url in (*urls, router):
             assert complete(url).status_code == 200
         assert hy.status() == {-2: "healthy", 0: "healthy"}

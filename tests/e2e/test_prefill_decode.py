@@ -12,7 +12,6 @@ pytestmark = [
     pytest.mark.usefixtures("kv_transfer"),
     pytest.mark.fleet,
     pytest.mark.vllm,
-    pytest.mark.heavy,  # its transfer threads spin, and starve vLLM on two cores
     pytest.mark.timeout(START_SECONDS, func_only=True),
 ]
 
@@ -30,7 +29,8 @@ def test_a_completion_goes_through_both_pools(fleet: Fleet, orc: Orc) -> None:
         assert pd.rank_lines("node01", "orc-pd-r0-n0-prefill") == [ALONE]
         assert pd.rank_lines("node02", "orc-pd-r0-n0-decode") == [ALONE]
         answer = complete(pd.up.events()[-1]["data"]["router"])
-        assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens"] == 4
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["usage"]["completion_tokens"] == 4
         prefill = pd.log("node01", "orc-pd-r0-n0-prefill")
         decode = pd.log("node02", "orc-pd-r0-n0-decode")
         for log in (prefill, decode):
@@ -38,8 +38,5 @@ def test_a_completion_goes_through_both_pools(fleet: Fleet, orc: Orc) -> None:
         assert (
             "NIXL compatibility check passed" in decode
         )  # said when it first reads from the other
-        # NIXL's progress threads spin: on few cores a completion can take longer than the 5 s
-        # that `orc status` gives it, which it calls slow and no failure.
-        status = pd.status()
-        assert status.keys() == {-2, 0} and set(status.values()) <= {"healthy", "slow"}
+        assert pd.status() == {-2: "healthy", 0: "healthy"}
     assert nothing_runs(fleet)

@@ -17,6 +17,7 @@ class Behaviour:
     """How the endpoint answers; may be changed while it runs."""
 
     health: int = 200
+    liveness: int = 404
     models: list[str] = field(default_factory=lambda: ["tiny"])
     completion: int = 200
     completion_body: str = '{"error": {"message": "boom"}}'
@@ -26,6 +27,8 @@ class Behaviour:
     delay: float = 0.0
     between: float = 0.0
     api_key: str | None = None
+    dead_ranks: frozenset[str] = frozenset()  # as X-data-parallel-rank names them
+    ranks: list[str | None] = field(default_factory=list)  # that completions asked for
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
 
@@ -42,8 +45,9 @@ def endpoint(behaviour: Behaviour) -> Iterator[str]:
 
         def do_GET(self) -> None:
             behaviour.requests.append((self.path, {}))
-            if self.path == "/health":
-                self._answer(behaviour.health, "")
+            probes = {"/health": behaviour.health, "/liveness": behaviour.liveness}
+            if self.path in probes:
+                self._answer(probes[self.path], "")
             elif not self._allowed():
                 self._answer(401, '{"error": "Unauthorized"}')
             else:
@@ -54,8 +58,11 @@ def endpoint(behaviour: Behaviour) -> Iterator[str]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             behaviour.requests.append((self.path, body))
             time.sleep(behaviour.delay)
-            if behaviour.completion != 200:
-                self._answer(behaviour.completion, behaviour.completion_body)
+            rank = self.headers["X-data-parallel-rank"]
+            behaviour.ranks.append(rank)
+            status = 500 if rank in behaviour.dead_ranks else behaviour.completion
+            if status != 200:
+                self._answer(status, behaviour.completion_body)
                 return
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")

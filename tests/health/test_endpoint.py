@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,40 @@ def test_an_endpoint_that_answers_a_completion_is_healthy(
     assert behaviour.requests[-1][1]["model"] == "tiny"
     assert behaviour.requests[-1][1]["max_tokens"] == 4
     assert describe(check).startswith("healthy: connected in ")
+
+
+def test_every_data_parallel_rank_is_asked_for_a_completion_of_its_own(
+    target: Target, behaviour: Behaviour
+) -> None:
+    """vLLM counts an endpoint's ranks from 0, whichever of all ranks they are."""
+    check = check_endpoint(HERE, replace(target, data_ranks=(2, 3)))
+    assert check.healthy and check.data_ranks == (2, 3)
+    assert behaviour.ranks == ["0", "1"]
+    assert "2 data-parallel ranks, the slowest: first token" in describe(check)
+
+
+def test_a_data_parallel_rank_that_fails_is_named(target: Target, behaviour: Behaviour) -> None:
+    behaviour.dead_ranks = frozenset({"1"})
+    check = check_endpoint(HERE, replace(target, data_ranks=(2, 3)))
+    assert (check.stage, check.status) == ("completion", 500)
+    assert check.detail.startswith("data-parallel rank 3: a completion answers 500: ")
+    assert check_endpoint(HERE, replace(target, data_ranks=(2, 3)), completion=False).healthy
+
+
+def test_a_rank_alone_at_its_endpoint_is_not_asked_by_number(
+    target: Target, behaviour: Behaviour
+) -> None:
+    behaviour.completion = 500
+    check = check_endpoint(HERE, replace(target, data_ranks=(3,)))
+    assert behaviour.ranks == [None]
+    assert check.detail.startswith("data-parallel rank 3: a completion answers 500")
+
+
+def test_a_routers_own_health_is_its_liveness(target: Target, behaviour: Behaviour) -> None:
+    """Its /health is 503 while any of its workers is unwell, though it serves (0.1.17)."""
+    behaviour.health, behaviour.liveness = 503, 200
+    assert check_endpoint(HERE, replace(target, health_path="/liveness")).healthy
+    assert check_endpoint(HERE, target).stage == "health"
 
 
 def test_times_are_measured_to_the_first_token_and_to_the_end(

@@ -72,6 +72,35 @@ def test_a_routers_ports_are_kept_for_it_while_its_engines_load(tmp_path: Path) 
     assert [n.spec_hash for n in moved.nodes] == [n.spec_hash for n in first.nodes]
 
 
+def test_they_are_kept_on_a_host_too_that_runs_no_engine(tmp_path: Path) -> None:
+    alone: dict[str, Any] = {"strategy": "single_node_tp", "router": {"host": "node02"}}
+    first = make_plan(tmp_path, name="first", **alone)
+    assert {node.host for node in first.nodes} == {"node01"}
+    use = ports_in_use("second", {}, [running(node) for node in first.nodes])
+    second = plan(
+        inventory(tmp_path),
+        Catalog.load(),
+        Deployment.model_validate({"recipe": "moonshotai/Kimi-K2.6", "name": "second", **alone}),
+        ports=use,
+    )
+    assert router_of(second).ports == {"api": 30001, "metrics": 29001}
+    assert use.busy["node02"][30000] == "the router of deployment first, which starts later"
+
+
+def test_a_stores_own_router_port_is_taken_unless_the_user_names_one(tmp_path: Path) -> None:
+    store = {"kv_offload": DISTRIBUTED}
+    assert router_of(replicas(tmp_path, **store)).ports["api"] == 30080
+    policy = replicas(tmp_path, router={"policy": "random"}, **store)
+    assert router_of(policy).ports["api"] == 30080
+    assert router_of(replicas(tmp_path, router={"port": 30000}, **store)).ports["api"] == 30000
+
+
+def test_a_worker_that_is_slow_to_answer_stays_behind_the_router(tmp_path: Path) -> None:
+    """Its own 5 s for /health are too few for a busy vLLM, and three misses take it out."""
+    router = router_of(replicas(tmp_path, router={}))
+    assert values(router.argv, "--health-check-timeout-secs") == ["30"]
+
+
 def test_endpoints_of_one_data_parallel_group_always_get_a_router(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, strategy="multi_node_dep")
     assert values(router_of(plan).argv, "--worker-urls") == [

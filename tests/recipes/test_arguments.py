@@ -5,6 +5,7 @@ import pytest
 from orchestrator.recipes.arguments import (
     canonical,
     deduplicate,
+    fold_dotted,
     from_mapping,
     is_flag,
     parse,
@@ -116,6 +117,18 @@ def test_the_negated_key_of_a_user_says_the_same_as_the_opposite_value() -> None
     (no,), _ = from_mapping({"no-enable-x": True}, "u")
     assert yes.tokens == ("--enable-x",)
     assert no.tokens == ("--no-enable-x",)
+
+
+def test_dotted_keys_go_into_the_json_of_their_flag_which_vllm_would_drop() -> None:
+    given = parse(
+        ("--kv-transfer-config", '{"kv_role":"kv_both","extra":{"a":1}}', "--dtype", "auto"), "base"
+    )
+    mine, _ = from_mapping({"kv-transfer-config.extra.b": 2, "other.key": "text"}, "u")
+    assert [argument.tokens for argument in fold_dotted([*given, *mine])] == [
+        ("--kv-transfer-config", '{"kv_role":"kv_both","extra":{"a":1,"b":2}}'),
+        ("--dtype", "auto"),
+        ("--other.key", "text"),
+    ]
 
 
 def test_taking_a_flag_out_takes_its_dotted_keys_along() -> None:

@@ -161,7 +161,7 @@ def test_a_kv_store_composes_with_a_strategy_and_with_pools(own: Catalog) -> Non
     store = "kv_store_centralized_mooncake"
     plain = own.resolve(Deployment(recipe="moonshotai/Kimi-K2.6", kv_offload=store), "h200")
     assert plain.env == {"MOONCAKE_CONFIG_PATH": "$MOONCAKE_CONFIG_PATH", "PYTHONHASHSEED": "0"}
-    assert plain.router_policy == "cache_aware"
+    assert plain.router and plain.router.policy == "cache_aware"
     assert plain.kv_store is not None and plain.kv_store.default_instances == 2
     pools = own.resolve(
         Deployment(recipe="moonshotai/Kimi-K2.6", kv_offload=store, strategy="pd_cluster"), "h200"

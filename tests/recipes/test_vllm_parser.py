@@ -21,7 +21,7 @@ from orchestrator.recipes.recommend import (
     strategy_supported,
     usable_variants,
 )
-from orchestrator.recipes.vllm_versions import missing_flags
+from orchestrator.recipes.vllm_versions import FLAGS_FILE, missing_flags
 from tests.fleet.debian import install_debian_packages
 from tests.fleet.environment import build_environment
 from tests.recipes import oracle
@@ -138,6 +138,12 @@ def test_our_aliases_are_vllms_own(options: list[list[str]]) -> None:
                 theirs[word] = flag
     assert theirs == {short: flag for short, flag in ALIASES.items() if short != "-O"}
     assert canonical("-O3").name == "--optimization-level"
+
+
+def test_the_flags_we_know_are_vllms_own(options: list[list[str]]) -> None:
+    theirs = {word for spellings in options for word in spellings if word.startswith("--")}
+    negated = {word for word in theirs if word.startswith("--no-")}
+    assert set(FLAGS_FILE.read_text().split()) == theirs - negated
 
 
 def test_a_flag_that_begins_with_no_is_always_the_negation_of_another(

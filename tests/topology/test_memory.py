@@ -198,6 +198,19 @@ def test_what_is_short_by_estimate_alone_is_a_note_with_a_context_that_would_fit
     assert "a max-model-len of " in note
 
 
+def test_the_context_that_would_fit_is_none_that_the_model_does_not_have() -> None:
+    asked = Argument("--max-model-len", ("--max-model-len", str(2**20)), "user")
+    result = layout(
+        "single_node_tp",
+        with_memory(24),
+        shape=LLAMA_70B,
+        recipe={**DENSE, "context_length": 8192},
+        arguments=(asked,),
+    )
+    (note,) = result.notes
+    assert note.endswith("; a max-model-len of 8192 would fit")
+
+
 def test_nothing_is_said_where_nothing_is_known() -> None:
     assert layout("single_node_tp", slots(8)).memory == ()
     assert layout("single_node_tp", with_memory(80), shape=ModelShape()).notes == ()
