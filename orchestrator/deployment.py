@@ -47,14 +47,18 @@ class _Selection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
+def _size(meaning: str) -> Any:
+    return Field(default=None, ge=1, description=meaning)
+
+
 class Parallel(_Selection):
     """Parallel sizes that the user fixes; None leaves one to the strategy."""
 
-    tensor: int | None = Field(default=None, ge=1)
-    pipeline: int | None = Field(default=None, ge=1)
-    data: int | None = Field(default=None, ge=1)
-    decode_context: int | None = Field(default=None, ge=1)
-    prefill_context: int | None = Field(default=None, ge=1)
+    tensor: int | None = _size("tensor parallel size")
+    pipeline: int | None = _size("pipeline stages")
+    data: int | None = _size("data parallel size")
+    decode_context: int | None = _size("decode context parallel size")
+    prefill_context: int | None = _size("prefill context parallel size")
 
 
 class Pool(_Selection):
@@ -67,45 +71,80 @@ class Pool(_Selection):
 class Router(_Selection):
     """The router in front of several endpoints."""
 
-    host: str | None = None
-    port: int = Field(default=30000, ge=1, le=65535)
-    policy: str | None = None
-    image: str | None = None  # one that has vllm-router; else the deployment's own
+    host: str | None = Field(default=None, description="where it runs; else the first host")
+    port: int = Field(default=30000, ge=1, le=65535, description="of its API")
+    policy: str | None = Field(default=None, description="of vllm-router, such as cache_aware")
+    image: str | None = Field(
+        default=None, description="one that has vllm-router; else the deployment's own"
+    )
 
 
 class Health(_Selection):
     """How long a start may take, how often it is looked at, and whether a completion is asked."""
 
-    timeout: Seconds = 45 * 60.0
-    interval: Seconds = 5.0
-    completion: bool = True
+    timeout: Seconds = Field(default=45 * 60.0, description="how long a start may take: 45m, 1h30m")
+    interval: Seconds = Field(default=5.0, description="between two looks at an endpoint")
+    completion: bool = Field(default=True, description="whether healthy means that one is answered")
 
 
 class Deployment(_Selection):
     """What is to run. Every field is also a flag of `orc plan` and `orc up`."""
 
-    recipe: str
-    name: str | None = None
-    variant: str = "default"
-    hardware: str | None = None
-    strategy: str | None = None
-    nodes: int | None = Field(default=None, ge=1, le=_MOST)
-    pools: dict[Literal["prefill", "decode"], Pool | int] | None = None
-    replicas: int | Literal["max"] = 1
-    features: tuple[str, ...] | None = None
-    parallel: Parallel = Parallel()
-    layer_partition: tuple[int, ...] | None = None
-    args: dict[str, ArgumentValue] = Field(default_factory=dict)
-    env: dict[str, str | Secret] = Field(default_factory=dict)
-    image: str | None = None
-    kv_offload: str | None = None
-    instances: int | None = Field(default=None, ge=1, le=_MOST)
-    kv_store: dict[str, str | int | bool] = Field(default_factory=dict)  # over its configuration
-    load_balancing: Literal["hybrid", "internal", "external"] | None = None
-    port: int = Field(default=8000, ge=1, le=65535)
-    master_port: int | None = Field(default=None, ge=1, le=65535)
-    router: Router | None = None
-    health: Health = Health()
+    recipe: str = Field(description="`org/name` of the catalog, or a file: .yaml, .json, .md")
+    name: str | None = Field(
+        default=None, description="names the containers and labels; else made of the recipe's name"
+    )
+    variant: str = Field(default="default", description="a variant of the recipe")
+    hardware: str | None = Field(
+        default=None, description="use only hosts of this profile; else the hosts' own"
+    )
+    strategy: str | None = Field(
+        default=None, description="how to split the model; else what the recipe recommends"
+    )
+    nodes: int | None = Field(
+        default=None, ge=1, le=_MOST, description="hosts per replica; else what the model needs"
+    )
+    pools: dict[Literal["prefill", "decode"], Pool | int] | None = Field(
+        default=None, description="pd_cluster: nodes of each pool, or `{nodes, parallelism}`"
+    )
+    replicas: int | Literal["max"] = Field(
+        default=1, description="how many; `max`: as many as fit the hosts"
+    )
+    features: tuple[str, ...] | None = Field(
+        default=None, description="exactly these, or `+name`, `-name` against the defaults"
+    )
+    parallel: Parallel = Field(default=Parallel(), description="sizes that are fixed")
+    layer_partition: tuple[int, ...] | None = Field(
+        default=None, description="layers of each pipeline stage; else as even as can be"
+    )
+    args: dict[str, ArgumentValue] = Field(
+        default_factory=dict, description="any arguments of `vllm serve`, over the recipe's"
+    )
+    env: dict[str, str | Secret] = Field(
+        default_factory=dict, description="environment, over the recipe's and `orc_env`"
+    )
+    image: str | None = Field(default=None, description="by tag or digest; else the recipe's")
+    kv_offload: str | None = Field(
+        default=None, description="where KV cache goes beyond GPU memory; or a KV store"
+    )
+    instances: int | None = Field(
+        default=None, ge=1, le=_MOST, description="serving instances in front of a KV store"
+    )
+    kv_store: dict[str, str | int | bool] = Field(
+        default_factory=dict, description="over the KV store's own configuration"
+    )
+    load_balancing: Literal["hybrid", "internal", "external"] | None = Field(
+        default=None, description="data parallel over nodes: hybrid, internal or external"
+    )
+    port: int = Field(default=8000, ge=1, le=65535, description="of the API")
+    master_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="where the ranks of a replica meet; else a free one",
+    )
+    router: Router | None = Field(default=None, description="a router in front of the endpoints")
+    health: Health = Field(default=Health(), description="when a replica counts as healthy")
 
     @field_validator("name")
     @classmethod

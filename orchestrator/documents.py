@@ -7,7 +7,7 @@ out when it is asked for, since that takes a second pass and only errors need it
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -126,34 +126,42 @@ class Document:
         try:
             return model.model_validate(whole)
         except ValidationError as error:
-            raise self._explain(error, model, tuple(under), whole) from None
+            raise _as_one(self._faults(error, model, tuple(under), whole)) from None
 
-    def _explain(
+    def faults(self, model: type[BaseModel], data: Any) -> list[InputError]:
+        """What keeps `data`, which is this document's, from being `model`, each by itself."""
+        try:
+            model.model_validate(data)
+        except ValidationError as error:
+            return list(self._faults(error, model, (), data))
+        return []
+
+    def _faults(
         self, error: ValidationError, model: type[BaseModel], under: tuple[Key, ...], data: Any
-    ) -> InputError:
-        lines: list[str] = []
-        hints = []
-        first = ""
+    ) -> Iterator[InputError]:
         for fault in error.errors(include_url=False, include_input=True):
-            path = under + _keys(fault["loc"], data)
-            where = self.where(path)
-            first = first or where
-            place = f"{where}: " if lines else ""
+            path = under + data_path(fault["loc"], data)
             name = ".".join(str(part) for part in path) or "the document"
             if fault["type"] == "extra_forbidden":
-                lines.append(f"{place}unknown key {name!r}")
-                hints.append(did_you_mean(str(path[-1]), _known_keys(model, fault["loc"])))
-            else:
-                message = fault["msg"].removeprefix("Value error, ")
-                message = message[:1].lower() + message[1:]
-                hidden = any(key == "env" or is_secret_name(str(key)) for key in path)
-                # A rule of our own about what is inside a mapping or list names it itself.
-                inside = fault["type"] == "value_error" and isinstance(fault["input"], dict | list)
-                silent = hidden or inside or fault["type"] == "missing"
-                got = "" if silent else f", not {_short(fault['input'])}"
-                lines.append(f"{place}{name}: {message}{got}")
-        hint = "; ".join(dict.fromkeys(hints)) or None
-        return InputError("\n".join(lines), where=first, hint=hint)
+                hint = did_you_mean(str(path[-1]), _known_keys(model, fault["loc"]))
+                yield self.error(f"unknown key {name!r}", path, hint=hint)
+                continue
+            message = fault["msg"].removeprefix("Value error, ")
+            message = message[:1].lower() + message[1:]
+            hidden = any(key == "env" or is_secret_name(str(key)) for key in path)
+            # A rule of our own about what is inside a mapping or list names it itself.
+            inside = fault["type"] == "value_error" and isinstance(fault["input"], dict | list)
+            silent = hidden or inside or fault["type"] == "missing"
+            got = "" if silent else f", not {_short(fault['input'])}"
+            yield self.error(f"{name}: {message}{got}", path)
+
+
+def _as_one(faults: Iterable[InputError]) -> InputError:
+    """Several faults of a document in one error, each after its place."""
+    first, *others = faults
+    lines = [first.what, *(f"{fault.where}: {fault.what}" for fault in others)]
+    hints = dict.fromkeys(fault.hint for fault in (first, *others) if fault.hint)
+    return InputError("\n".join(lines), where=first.where, hint="; ".join(hints) or None)
 
 
 def check_text(text: str, where: str) -> None:
@@ -312,7 +320,7 @@ def _child(node: yaml.Node | None, key: Key) -> tuple[yaml.Node, int] | None:
     return None
 
 
-def _keys(location: Sequence[Key], data: Any) -> tuple[Key, ...]:
+def data_path(location: Sequence[Key], data: Any) -> tuple[Key, ...]:
     """pydantic's location without the branches of unions: what stands in `data` is a key."""
     keys: list[Key] = []
     for part in location:

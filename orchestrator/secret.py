@@ -6,6 +6,7 @@ it only through `reveal()`, called where bytes go to a node's stdin and nowhere 
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from collections.abc import Callable
@@ -49,6 +50,10 @@ class Secret:
         if callable(self._value):
             self._value = self._value()
         return self._value
+
+    def digest(self, before: str) -> str:
+        """SHA-256 of `before` and the value: to compare it with one that nobody may see."""
+        return hashlib.sha256(f"{before}{self.reveal()}".encode()).hexdigest()
 
     def __repr__(self) -> str:
         return REDACTED

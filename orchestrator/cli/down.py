@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestrator.cli.change_options import ChangeOptions
+from orchestrator.cli.completion import deployment_names
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
     CheckOption,
@@ -19,14 +21,20 @@ from orchestrator.errors import ExitStatus
 
 if TYPE_CHECKING:
     from orchestrator.health.observation import Observation
+    from orchestrator.play.request import Request
 
 
 @grouped
 def down(
     reach: Reach,
+    changing: ChangeOptions,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="The deployment; may be left out if it is the only."),
+        typer.Argument(
+            metavar="NAME",
+            help="The deployment; may be left out if it is the only.",
+            autocompletion=deployment_names,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Stop all deployments.")] = False,
     check: CheckOption = False,
@@ -37,11 +45,12 @@ def down(
     """Stop and remove every rank of a deployment (60 s to end each), and look that it is gone."""
     from orchestrator.health.observation import observe
 
+    request = changing.request("stop")
     with session(reach, as_json=as_json) as opened:
         seen = observe(opened.pool, opened.inventory.hosts)
         chosen = [*seen.deployments()] if everything else [n for n in [choose(seen, name)] if n]
         _confirm(chosen, seen, yes or check)
-        statuses = [_down(opened, deployment, seen, check) for deployment in chosen]
+        statuses = [_down(opened, deployment, seen, check, request) for deployment in chosen]
         if not chosen:
             statuses = [_nothing(opened, seen, name)]
         return max(statuses)
@@ -52,19 +61,19 @@ def _confirm(names: list[str], seen: Observation, sure: bool) -> None:
     if sure or not sys.stdin.isatty() or not sys.stderr.isatty():
         return
     for name in names:
-        count = len(seen.containers(name))
-        hosts = ", ".join(dict.fromkeys(state.host for state in seen.containers(name)))
+        count = len(seen.everything(name))
+        hosts = ", ".join(dict.fromkeys(state.host for state in seen.everything(name)))
         if count:
             typer.confirm(f"Stop {name} ({count} containers on {hosts})?", abort=True, err=True)
 
 
-def _down(opened: Session, name: str, seen: Observation, check: bool) -> int:
+def _down(opened: Session, name: str, seen: Observation, check: bool, request: Request) -> int:
     from orchestrator.play.actions.registry import ACTIONS
-    from orchestrator.play.engine import run_plays
+    from orchestrator.play.change import run_change
     from orchestrator.play.playbook import packaged_playbook, read_playbook
     from orchestrator.play.run import Run
 
-    if not seen.containers(name):
+    if not seen.everything(name):
         return _nothing(opened, seen, name)
     run = Run(
         inventory=opened.inventory,
@@ -73,8 +82,9 @@ def _down(opened: Session, name: str, seen: Observation, check: bool) -> int:
         name=name,
         check=check,
         observation=seen,
+        request=request,
     )
-    recap = run_plays(read_playbook(packaged_playbook("stop"), ACTIONS), run)
+    recap = run_change(read_playbook(packaged_playbook("stop"), ACTIONS), run)
     status = recap.exit_status
     gone = "1 container is gone" if run.stopped == 1 else f"{run.stopped} containers are gone"
     if check:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.cli.completion import host_names
 from orchestrator.cli.options import (
     InventoryOption,
     JsonOption,
@@ -25,7 +26,13 @@ def inventory(
     ] = False,
     graph: Annotated[bool, typer.Option("--graph", help="The tree of groups and hosts.")] = False,
     host: Annotated[
-        str | None, typer.Option("--host", help="The variables of one host.", metavar="NAME")
+        str | None,
+        typer.Option(
+            "--host",
+            help="The variables of one host.",
+            metavar="NAME",
+            autocompletion=host_names,
+        ),
     ] = None,
     vault_password_file: VaultOption = None,
     as_json: JsonOption = False,

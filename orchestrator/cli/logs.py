@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
-import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,18 +16,15 @@ from orchestrator.cli.options import (
     JsonOption,
     VerboseOption,
 )
-from orchestrator.cli.session import Reach, not_there, session, where_known
-from orchestrator.errors import DeploymentError, ExitStatus, OrcError
+from orchestrator.cli.session import Reach, known_secrets, not_there, session, where_known
+from orchestrator.deployment import seconds
+from orchestrator.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.health.observation import Observation
     from orchestrator.runtime.containers import ContainerState
-    from orchestrator.runtime.log_lines import LogLine
-    from orchestrator.secret import Secret
-    from orchestrator.transport.connection import Connection
-    from orchestrator.transport.pool import ConnectionPool
 
-_COLOURS = ("36", "33", "32", "35", "34", "31")
+_TAIL = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +34,45 @@ class LogsReach(Reach):
     forks: Annotated[int, typer.Option("--forks", min=1, help="Hosts at once.")] = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which containers are meant."""
+
+    name: DeploymentArgument = None
+    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None
+    replica: Annotated[int | None, typer.Option("--replica", help="Only this replica.")] = None
+
+    def __call__(self, seen: Observation) -> list[ContainerState]:
+        return [
+            state
+            for state in seen.containers(self.name)
+            if self.rank in (None, state.rank) and self.replica in (None, state.replica)
+        ]
+
+
 @grouped
 def logs(
     reach: LogsReach,
-    name: DeploymentArgument = None,
+    choice: Choice,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as lines come, until Ctrl-C.")
+        bool,
+        typer.Option("--follow", "-f", help="Go on as lines come, over restarts, until Ctrl-C."),
     ] = False,
-    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
-    replica: Annotated[int | None, typer.Option("--replica", help="Only this replica.")] = None,
     tail: Annotated[
-        int, typer.Option("--tail", "-n", min=0, help="Lines of each rank to begin with.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--tail",
+            "-n",
+            min=0,
+            help=f"Lines of each rank to begin with ({_TAIL}; with --grep all that match).",
+        ),
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--since", help="A time, or an age such as 10m.")
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option("--grep", metavar="REGEX", help="Only lines with this (Python's re)."),
     ] = None,
     timestamps: Annotated[
         bool, typer.Option("--timestamps", "-t", help="Show the time of each line.")
@@ -60,31 +81,75 @@ def logs(
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
     """Show the logs of a deployment's ranks, merged by time, each line after its rank's name."""
+    from orchestrator.cli.log_printer import LogPrinter
+    from orchestrator.health.container_logs import Follower, LogsWanted, fetch_logs
     from orchestrator.health.observation import observe
 
+    wanted = LogsWanted(
+        tail=_TAIL if tail is None and grep is None else tail,
+        since=None if since is None else moment(since),
+        pattern=None if grep is None else _pattern(grep),
+    )
     with session(reach) as opened:
-        seen = observe(opened.pool, opened.inventory.hosts)
+        hosts = list(opened.inventory.hosts)
+        seen = observe(opened.pool, hosts)
         for host, why in seen.unknown.items():
-            sys.stderr.write(f"{host}: unknown: {why}\n")
-        states = [
-            state
-            for state in seen.containers(name)
-            if rank in (None, state.rank) and replica in (None, state.replica)
-        ]
+            _say(f"{host}: unknown: {why}")
+        states = choice(seen)
         if not states:
-            text = not_there(seen, name) if name else "nothing is deployed"
-            if seen.containers(name):
-                text = "no rank that runs is the one asked for"
-            sys.stderr.write(text + where_known(seen) + "\n")
-            named = name is not None or rank is not None or replica is not None
-            nothing = ExitStatus.FAILED if named else ExitStatus.OK
-            return int(_unknown_status(seen) or nothing)
-        printer = Printer(states, timestamps=timestamps, as_json=as_json)
+            return _nothing(seen, choice)
+        printer = LogPrinter(
+            states,
+            timestamps=timestamps,
+            as_json=as_json,
+            several=len({state.deployment for state in states}) > 1,
+            secrets=known_secrets(opened.inventory, hosts),
+        )
         if follow:
-            _follow(opened.pool, states, printer, tail, since)
-        else:
-            _print_once(opened.pool, states, printer, tail, since)
+            Follower(opened.pool, hosts, choice, wanted, printer, _say).run(seen)
+        by_id = {state.id: state for state in states}
+        lines, errors = fetch_logs(opened.pool, states, wanted)
+        for line in lines:
+            printer(by_id[line.source], line)
+        for error in errors:
+            _say(str(error))
         return int(_unknown_status(seen))
+
+
+def moment(text: str) -> str:
+    """`10m` or a time as `docker logs --since` understands it, the same on every host.
+
+    A time without a zone is by this machine's clock. Raises UsageError.
+    """
+    try:
+        if re.fullmatch(r"[\d.hms]*[hms]", text):
+            return f"{seconds(text):.3f}s"
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--since {text!r} is neither a time nor an age",
+            hint="an age is 10m or 1h30m; a time is 2026-11-30T14:05, with or without a zone",
+        ) from None
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"--grep {text!r} is no regular expression: {error}") from None
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def _nothing(seen: Observation, choice: Choice) -> int:
+    text = not_there(seen, choice.name) if choice.name else "nothing is deployed"
+    if seen.containers(choice.name):
+        text = "no rank that runs is the one asked for"
+    _say(text + where_known(seen))
+    named = any(value is not None for value in (choice.name, choice.rank, choice.replica))
+    return int(_unknown_status(seen) or (ExitStatus.FAILED if named else ExitStatus.OK))
 
 
 def _unknown_status(seen: Observation) -> ExitStatus:
@@ -92,127 +157,3 @@ def _unknown_status(seen: Observation) -> ExitStatus:
     if seen.broken:
         return ExitStatus.FAILED
     return ExitStatus.UNREACHABLE if seen.unreachable else ExitStatus.OK
-
-
-class Printer:
-    """Writes log lines after the name of their rank, in colour on a terminal."""
-
-    def __init__(
-        self,
-        states: Sequence[ContainerState],
-        *,
-        timestamps: bool,
-        as_json: bool,
-        secrets: Sequence[Secret] = (),
-    ) -> None:
-        from orchestrator.events.console import use_colour
-        from orchestrator.health.targets import own_key
-
-        several = len({state.deployment for state in states}) > 1
-        self._labels = {s.id: _label(s, several) for s in states}
-        self._states = {s.id: s for s in states}
-        self._width = max(map(len, self._labels.values()), default=0)
-        self._colours = {s.id: _COLOURS[i % len(_COLOURS)] for i, s in enumerate(states)}
-        self._colour = use_colour(sys.stdout) and not as_json
-        self._timestamps = timestamps
-        self._as_json = as_json
-        key = own_key()
-        self._secrets = [*secrets, *([key] if key else [])]
-        self._lock = threading.Lock()
-
-    def __call__(self, line: LogLine) -> None:
-        text = self._json(line) if self._as_json else self._text(line)
-        with self._lock:
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
-
-    def _text(self, line: LogLine) -> str:
-        from orchestrator.secret import redact
-
-        label = f"{self._labels[line.source]:<{self._width}} |"
-        if self._colour:
-            label = f"\x1b[{self._colours[line.source]}m{label}\x1b[0m"
-        time = f" {line.time}" if self._timestamps else ""
-        return f"{label}{time} {redact(line.text, self._secrets)}"
-
-    def _json(self, line: LogLine) -> str:
-        from orchestrator.secret import redact
-
-        state = self._states[line.source]
-        return json.dumps(
-            {
-                "time": line.time,
-                "deployment": state.deployment,
-                "host": state.host,
-                "replica": state.replica,
-                "rank": state.rank,
-                "text": redact(line.text, self._secrets),
-            }
-        )
-
-
-def _label(state: ContainerState, several: bool) -> str:
-    name = f"{state.deployment} " if several else ""
-    return f"{name}{state.host} r{state.replica} n{state.rank}"
-
-
-def _print_once(
-    pool: ConnectionPool,
-    states: Sequence[ContainerState],
-    printer: Printer,
-    tail: int,
-    since: str | None,
-) -> None:
-    from orchestrator.runtime.docker_commands import logs_command
-    from orchestrator.runtime.log_lines import merged
-
-    def fetch(connection: Connection) -> dict[str, list[str]]:
-        found = {}
-        for state in states:
-            if state.host == connection.host:
-                result = connection.run(logs_command(state.id, tail=tail, since=since))
-                if not result.ok:
-                    raise DeploymentError(result.stderr.strip(), where=state.host)
-                found[state.id] = [*result.stdout.splitlines(), *result.stderr.splitlines()]
-        return found
-
-    everything: dict[str, list[str]] = {}
-    for answer in pool.map(dict.fromkeys(state.host for state in states), fetch).values():
-        if isinstance(answer, OrcError):
-            sys.stderr.write(f"{answer}\n")
-        else:
-            everything |= answer
-    for line in merged(everything):
-        printer(line)
-
-
-def _follow(
-    pool: ConnectionPool,
-    states: Sequence[ContainerState],
-    printer: Printer,
-    tail: int,
-    since: str | None,
-) -> None:
-    """Print lines as they come, until every container has ended or Ctrl-C."""
-    from orchestrator.runtime.docker_commands import logs_command
-    from orchestrator.runtime.log_lines import parse_log_line
-
-    def follow(state: ContainerState) -> None:
-        command = logs_command(state.id, tail=tail, since=since, follow=True)
-        connection = pool.connection(state.host)
-        try:
-            connection.stream(command, lambda _, text: printer(parse_log_line(state.id, text)))
-        except OrcError as error:
-            sys.stderr.write(f"{error}\n")
-        except KeyboardInterrupt:
-            pass  # the pool was interrupted: the main thread says so
-
-    threads = [threading.Thread(target=follow, args=(s,), daemon=True) for s in states]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except KeyboardInterrupt:
-        pool.interrupt(lambda: any(thread.is_alive() for thread in threads))
-        raise

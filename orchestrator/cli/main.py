@@ -11,13 +11,16 @@ from typing import Annotated
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli import recipes
+from orchestrator.cli import lock, recipes
 from orchestrator.cli.check import check
+from orchestrator.cli.diff import diff
 from orchestrator.cli.down import down
+from orchestrator.cli.history import history
 from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
 from orchestrator.cli.probe import probe
+from orchestrator.cli.roll import roll
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
 from orchestrator.errors import ExitStatus, OrcError
@@ -53,11 +56,15 @@ def _options(
 app.command()(inventory)
 app.command()(plan)
 app.command()(check)
+app.command()(diff)
 app.command()(up)
 app.command()(status)
 app.command()(logs)
 app.command()(probe)
+app.command()(roll)
 app.command()(down)
+app.command()(history)
+lock.register(app)
 recipes.register(app)
 
 
@@ -152,6 +159,6 @@ def _usage(error: typer.TyperException) -> str:
     for names, instead in _ANSIBLE_OPTIONS.items():
         if option in names:
             return f"error: no such option: {option}\n  do:  {instead}"
-    if option.startswith("--") and command in ("orc plan", "orc check", "orc up"):
+    if option.startswith("--") and command in ("orc plan", "orc check", "orc diff", "orc up"):
         hint += f"; an argument of vLLM is given so: --set args.{option[2:]}=VALUE"
     return f"error: {message[:1].lower()}{message[1:].rstrip('.')}\n  do:  {hint}"

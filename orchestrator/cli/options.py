@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.cli.completion import deployment_names, host_names
+
 InventoryOption = Annotated[
     list[Path],
     typer.Option(
@@ -15,16 +17,24 @@ InventoryOption = Annotated[
         help="Inventory file or directory, as Ansible's; may be given several times. "
         "ANSIBLE_INVENTORY counts too.",
         envvar="ORC_INVENTORY",
+        readable=False,  # what cannot be read is said by who reads it, as of every file
     ),
 ]
 LimitOption = Annotated[
-    str | None, typer.Option("--limit", "-l", help="Host pattern: a:&b:!c, globs, ranges.")
+    str | None,
+    typer.Option(
+        "--limit",
+        "-l",
+        help="Host pattern: a:&b:!c, globs, ranges.",
+        autocompletion=host_names,
+    ),
 ]
 VaultOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--vault-password-file",
         help="File or script with the Ansible Vault password; several are tried in turn.",
+        readable=False,
     ),
 ]
 JsonOption = Annotated[
@@ -36,6 +46,7 @@ RecipesOption = Annotated[
         "--recipes",
         help="A catalog directory to search before the packaged one; several, first wins.",
         envvar="ORC_RECIPES",
+        readable=False,
     ),
 ]
 ForksOption = Annotated[
@@ -57,5 +68,9 @@ CheckOption = Annotated[
 ]
 DeploymentArgument = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="A deployment; all of them when it is left out."),
+    typer.Argument(
+        metavar="NAME",
+        help="A deployment; all of them when it is left out.",
+        autocompletion=deployment_names,
+    ),
 ]

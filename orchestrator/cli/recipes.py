@@ -248,7 +248,9 @@ def _show(catalog: Catalog, deployment: Deployment, as_json: bool) -> None:
 
 @recipes_app.command("validate")
 def validate_command(
-    paths: Annotated[list[Path], typer.Argument(help="Recipe files, or directories of them.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Recipe files, or directories of them.", readable=False)
+    ],
     recipes: RecipesOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
@@ -279,7 +281,9 @@ def _is_catalog(path: Path) -> bool:
 
 @recipes_app.command("add")
 def add_command(
-    file: Annotated[Path, typer.Argument(help="A recipe: .yaml, the site's .json or .md")],
+    file: Annotated[
+        Path, typer.Argument(help="A recipe: .yaml, the site's .json or .md", readable=False)
+    ],
     name: Annotated[
         str | None, typer.Option("--name", metavar="ORG/NAME", help="What to call it.")
     ] = None,

@@ -16,7 +16,12 @@ from orchestrator.errors import InputError, did_you_mean, nearest
 
 FileOption = Annotated[
     Path | None,
-    typer.Option("--deployment", "-d", help="YAML file with a deployment; flags override it."),
+    typer.Option(
+        "--deployment",
+        "-d",
+        help="YAML file with a deployment; flags override it.",
+        readable=False,
+    ),
 ]
 RecipeOption = Annotated[
     str | None,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,8 @@ from orchestrator.cli.options import (
     LimitOption,
     VaultOption,
 )
-from orchestrator.errors import UsageError, did_you_mean
+from orchestrator.errors import OrcError, UsageError, did_you_mean
+from orchestrator.secret import Secret
 
 if TYPE_CHECKING:
     from orchestrator.events.console import Rendering
@@ -69,6 +70,29 @@ def session(reach: Reach, *, as_json: bool = False) -> Iterator[Session]:
             yield Session(inventory, pool, shown)
     finally:
         shown.close()
+
+
+def known_secrets(inventory: Inventory, hosts: Iterable[str]) -> list[Secret]:
+    """Every secret that the inventory has for `hosts`, and the user's own API key: what is never
+    shown of what a host says. One that cannot be had here (its variable is not exported) is not
+    known."""
+    from orchestrator.health.targets import own_key
+
+    found = [key for key in (own_key(),) if key]
+    for name in hosts:
+        host = inventory.hosts[name]
+        at, env = host.connection, host.settings.env
+        for secret in (at.password, at.become_password, at.private_key_passphrase):
+            if secret is not None:
+                with suppress(OrcError):
+                    secret.reveal()
+                    found.append(secret)
+        for key in env:
+            with suppress(OrcError):
+                if isinstance(value := env[key], Secret):
+                    value.reveal()
+                    found.append(value)
+    return list(dict.fromkeys(found))
 
 
 def choose(seen: Observation, name: str | None) -> str | None:

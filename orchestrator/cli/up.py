@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from orchestrator.cli.change_options import ChangeOptions
+from orchestrator.cli.diff import show_differences
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
     CheckOption,
@@ -23,6 +25,7 @@ from orchestrator.cli.session import Reach, session
 if TYPE_CHECKING:
     from orchestrator.deployment import Deployment
     from orchestrator.play.engine import Recap
+    from orchestrator.play.request import Request
     from orchestrator.play.run import Run
 
 Pull = Literal["always", "missing", "never"]
@@ -32,6 +35,7 @@ Pull = Literal["always", "missing", "never"]
 def up(
     reach: Reach,
     selection: Selection,
+    changing: ChangeOptions,
     pull: Annotated[Pull, typer.Option("--pull", help="When to pull the image.")] = "always",
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="How long a start may take, such as 45m.")
@@ -43,6 +47,9 @@ def up(
         bool, typer.Option("--keep-failed", help="Leave the other ranks of a failed start running.")
     ] = False,
     check: CheckOption = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", "-D", help="First show what differs from what runs.")
+    ] = False,
     recipes: RecipesOption = None,
     yes: YesOption = False,  # noqa: ARG001 - up asks nothing yet; scripts give it everywhere
     as_json: JsonOption = False,
@@ -56,15 +63,19 @@ def up(
     if timeout is not None:
         more = [*(selection.assignments or []), f"health.timeout={timeout}"]
         selection = replaced(selection, assignments=more)
+    wanted = selection.read()
+    if diff:
+        show_differences(reach, wanted, recipes, as_json=as_json)
     return play_packaged(
         "launch",
         reach,
-        wanted=selection.read(),
+        wanted=wanted,
         recipes=recipes,
         variables={"pull": pull, "replace": replace, "keep_failed": keep_failed},
         check=check,
         verbose=verbose,
         as_json=as_json,
+        request=changing.request("launch"),
     )
 
 
@@ -78,11 +89,13 @@ def play_packaged(
     check: bool,
     as_json: bool,
     verbose: int = 0,
+    request: Request | None = None,
 ) -> int:
     """Run a packaged playbook for a deployment; returns the exit status."""
     from orchestrator.play.actions.registry import ACTIONS
-    from orchestrator.play.engine import run_plays
+    from orchestrator.play.change import run_change
     from orchestrator.play.playbook import packaged_playbook, read_playbook
+    from orchestrator.play.request import Request
     from orchestrator.play.run import Run
     from orchestrator.recipes.catalog import Catalog
 
@@ -98,8 +111,9 @@ def play_packaged(
             check=check,
             verbose=verbose,
             variables=variables,
+            request=request or Request(),
         )
-        recap = run_plays(plays, run)
+        recap = run_change(plays, run)
         say_result(run, recap)
         return int(recap.exit_status)
 

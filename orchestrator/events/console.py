@@ -129,7 +129,7 @@ def event_lines(event: Event) -> list[str]:
         if not event.data:  # it ended before anything was done on a host
             return []
         return ["", "RECAP", *(_recap_line(host, counts) for host, counts in event.data.items())]
-    if event.kind == "done":
+    if event.kind in ("done", "diff"):
         return ["", *event.message.splitlines()]
     return []
 
@@ -144,4 +144,4 @@ def _recap_line(host: str, counts: Mapping[str, int]) -> str:
     return f"{host:<24} : {shown}".rstrip()
 
 
-RECAP_NAMES = ("ok", "changed", "unreachable", "failed")
+RECAP_NAMES = ("ok", "changed", "unreachable", "failed", "skipped", "rescued", "ignored")

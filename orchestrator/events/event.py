@@ -19,6 +19,7 @@ Kind = Literal[
     "nodes",  # the state of every node, for the live table
     "note",  # something worth knowing
     "warning",
+    "diff",  # what differs between the plan and what runs
     "recap",  # how many tasks ended how on each host
     "done",  # the end of the run, with its result
 ]

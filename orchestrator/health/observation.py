@@ -28,7 +28,24 @@ class Observation:
         return {**self.unreachable, **self.broken}
 
     def containers(self, deployment: str | None = None) -> tuple[ContainerState, ...]:
-        """Our containers, of one deployment or of all, by deployment, replica and rank."""
+        """Our containers, of one deployment or of all, by deployment, replica and rank.
+
+        Those that a roll has put aside are in `aside`.
+        """
+        return tuple(state for state in self._ours(deployment) if not state.aside)
+
+    def aside(self, deployment: str | None = None) -> tuple[ContainerState, ...]:
+        """What a roll has put aside, to go back to."""
+        return tuple(state for state in self._ours(deployment) if state.aside)
+
+    def everything(self, deployment: str) -> tuple[ContainerState, ...]:
+        """All containers of a deployment, also those put aside."""
+        return self._ours(deployment)
+
+    def deployments(self) -> list[str]:
+        return sorted({state.deployment for state in self._ours(None) if state.deployment})
+
+    def _ours(self, deployment: str | None) -> tuple[ContainerState, ...]:
         found = [
             state
             for host in self.hosts
@@ -36,9 +53,6 @@ class Observation:
             if state.deployment and deployment in (None, state.deployment)
         ]
         return tuple(sorted(found, key=lambda s: (s.deployment or "", s.replica, s.rank, s.host)))
-
-    def deployments(self) -> list[str]:
-        return sorted({state.deployment for state in self.containers() if state.deployment})
 
 
 def run_script(

@@ -101,23 +101,37 @@ class HostSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    hardware: str | None = None  # a hardware profile of the catalog
-    gpus: Annotated[tuple[int, ...] | None, BeforeValidator(_gpus)] = (
-        None  # which of the host's GPUs may be used
+    hardware: str | None = Field(
+        default=None, description="hardware profile, such as h200; else detected from the GPUs"
     )
-    # GiB of each GPU, where it is not what the hardware profile says
-    gpu_memory_gb: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
-    interface: Annotated[str | None, AfterValidator(_name)] = None  # data-plane NIC
-    address: Annotated[str | None, AfterValidator(_name)] = None  # data-plane address
-    runtime: Literal["docker", "podman", "process"] = "docker"
-    hf_home: str | None = None  # mounted as the container's Hugging Face cache
-    volumes: Words = ()
-    devices: Words = ()
-    # Appended to `docker run`
-    container_args: Annotated[Words, AfterValidator(_container_arguments)] = ()
+    gpus: Annotated[tuple[int, ...] | None, BeforeValidator(_gpus)] = Field(
+        default=None,
+        description="which of the host's GPUs may be used: `[0, 1]` or `0-3`; else all",
+    )
+    gpu_memory_gb: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = Field(
+        default=None, description="GiB of each GPU, where it is not what the profile says"
+    )
+    interface: Annotated[str | None, AfterValidator(_name)] = Field(
+        default=None, description="data-plane NIC; else the one that owns the address"
+    )
+    address: Annotated[str | None, AfterValidator(_name)] = Field(
+        default=None,
+        description="data-plane address; else the interface's, else `ansible_host`",
+    )
+    runtime: Literal["docker", "podman", "process"] = Field(
+        default="docker", description="what runs the containers"
+    )
+    hf_home: str | None = Field(
+        default=None, description="directory that is mounted as the Hugging Face cache"
+    )
+    volumes: Words = Field(default=(), description="further mounts, as `docker run --volume`")
+    devices: Words = Field(default=(), description="further devices, such as /dev/infiniband")
+    container_args: Annotated[Words, AfterValidator(_container_arguments)] = Field(
+        default=(), description="appended to `docker run`"
+    )
     # From an inventory the values are resolved, and their lookups run, when they are read.
     env: Annotated[Mapping[str, str | Secret], PlainValidator(_environment)] = Field(
-        default_factory=dict
+        default_factory=dict, description="environment; merged key by key from all, group and host"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.inventory.group_tree import ALL, UNGROUPED
 from orchestrator.inventory.host import Host
 from orchestrator.inventory.load import Inventory
+from orchestrator.inventory.redaction import without_passwords
 from orchestrator.secret import REDACTED, Secret
 
 
@@ -95,7 +96,7 @@ def _login(host: Host) -> str:
 def _shown(value: Any) -> Any:
     if isinstance(value, Secret):
         return REDACTED
-    return list(value) if isinstance(value, tuple) else value
+    return [without_passwords(word) for word in value] if isinstance(value, tuple) else value
 
 
 def host_records(inventory: Inventory) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ def _file(name: str, directory: Path) -> str:
 
 
 def _pipe(command: str, directory: Path) -> str:
+    program = _program(command)
     try:
         done = subprocess.run(
             ["sh", "-c", command],
@@ -77,15 +79,27 @@ def _pipe(command: str, directory: Path) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise InputError(
-            f"lookup('pipe'): the command took more than {PIPE_TIMEOUT:.0f} s: {command}"
-        ) from None
+        raise InputError(f"lookup('pipe'): {program} took more than {PIPE_TIMEOUT:.0f} s") from None
     except UnicodeDecodeError:
-        raise InputError(f"lookup('pipe'): no text in UTF-8 came from: {command}") from None
+        raise InputError(f"lookup('pipe'): no text in UTF-8 came from {program}") from None
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()
         raise InputError(
-            f"lookup('pipe'): exit status {done.returncode} from: {command}",
-            why=said[-1] if said else None,
+            f"lookup('pipe'): exit status {done.returncode} from {program}",
+            why=_without_words(said[-1], command) if said else None,
         )
     return done.stdout.rstrip()
+
+
+def _program(command: str) -> str:
+    """The program alone: an argument, or a variable set before it, may be a secret."""
+    words = (word for word in command.split() if "=" not in word)
+    return next(words, "the command")
+
+
+def _without_words(text: str, command: str) -> str:
+    """What the command said, without what it repeats of its own arguments."""
+    own = {word for word in re.split(r"[\s'\"=:@]+", command) if len(word) >= 4}
+    for word in sorted(own - {_program(command)}, key=len, reverse=True):
+        text = text.replace(word, "...")
+    return text

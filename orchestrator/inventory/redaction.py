@@ -12,6 +12,13 @@ from orchestrator.secret import REDACTED, Secret, holds_login, is_secret_name
 
 _PASSWORD_NAME = re.compile(r"ansible_(.+_)?(pass|password|passwd|passphrase)")
 
+# A password among the words of a command, as in ProxyCommand="sshpass -p WORD ssh ...".
+_PASSWORD_OPTION = re.compile(
+    r"(sshpass\s+(?:-(?!p)\S+\s+)*-p\s*|(?:^|\s)(?:--?passw(?:or)?d|--?pass(?:phrase)?|-pw)[=\s]\s*)"
+    r"""("[^"]*"|'[^']*'|\S+)""",
+    re.IGNORECASE,
+)
+
 
 def is_secret_variable(name: str) -> bool:
     """Whether the values of variables of this name are never shown."""
@@ -37,6 +44,13 @@ def conceal(value: Any) -> Any:
     return Secret(str(value))
 
 
+def without_passwords(words: str) -> str:
+    """The words of a command with the value of a password option redacted."""
+    if holds_login(words):
+        return REDACTED
+    return _PASSWORD_OPTION.sub(lambda found: found[1] + REDACTED, words)
+
+
 def redacted(name: str, value: Any, *, secret: bool = False) -> Any:
     """`value` as it may be shown: what is secret, or stands under a secret name, redacted."""
     secret = secret or is_secret_variable(name)
@@ -47,7 +61,9 @@ def redacted(name: str, value: Any, *, secret: bool = False) -> Any:
     if isinstance(value, VaultText | Secret):
         return REDACTED
     secret = secret or (isinstance(value, str) and holds_login(value))
-    return REDACTED if secret and value is not None else value
+    if secret and value is not None:
+        return REDACTED
+    return without_passwords(value) if isinstance(value, str) and name.endswith("_args") else value
 
 
 def reveal(value: Any, reading: Reading) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, Undefined, pass_context
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, Undefined, pass_context
 from jinja2.nativetypes import NativeCodeGenerator, NativeTemplate
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -82,6 +82,34 @@ def _split(value: Any, separator: str | None = None) -> list[str]:
     return str(value).split(separator)
 
 
+def _match(value: Any, pattern: str) -> bool:
+    return re.match(pattern, str(value)) is not None
+
+
+def _search(value: Any, pattern: str) -> bool:
+    return re.search(pattern, str(value)) is not None
+
+
+def _says(key: str) -> Callable[[Any], bool]:
+    """A test of what a task registered."""
+    return lambda result: isinstance(result, Mapping) and bool(result.get(key))
+
+
+def _succeeded(result: Any) -> bool:
+    return isinstance(result, Mapping) and not result.get("failed")
+
+
+_TESTS: Mapping[str, Callable[..., bool]] = {
+    "changed": _says("changed"),
+    "failed": _says("failed"),
+    "match": _match,
+    "search": _search,
+    "skipped": _says("skipped"),
+    "succeeded": _succeeded,
+    "success": _succeeded,
+    "unreachable": _says("unreachable"),
+}
+
 # The filters of Ansible that inventories use most; all of Jinja's own are there too.
 _FILTERS: Mapping[str, Callable[..., Any]] = {
     "basename": os.path.basename,
@@ -89,6 +117,7 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "combine": _combine,
     "dirname": os.path.dirname,
     "expanduser": os.path.expanduser,
+    "from_json": json.loads,
     "regex_replace": _regex_replace,
     "split": _split,
     "ternary": _ternary,
@@ -107,6 +136,7 @@ def _make_environment() -> _Environment:
         undefined=StrictUndefined, keep_trailing_newline=True, finalize=_as_it_is
     )
     environment.filters.update(_FILTERS)
+    environment.tests.update(_TESTS)
     return environment
 
 
@@ -128,6 +158,15 @@ def render(text: str, resolve: Resolve, functions: Mapping[str, Any]) -> Any:
     assert isinstance(context, _VariableContext)
     context.resolve_variable = resolve
     return _ENVIRONMENT.concat(template.root_render_func(context))
+
+
+def syntax_error(text: str) -> str | None:
+    """Why Jinja2 cannot read the template `text`; None when it can."""
+    try:
+        _compile(text)
+    except TemplateSyntaxError as error:
+        return error.message
+    return None
 
 
 def undefined(hint: str) -> Undefined:

@@ -54,7 +54,7 @@ def decide(plan: Plan, containers: Iterable[ContainerState], *, replace: bool = 
     name and is not of this deployment is refused always, and never touched.
     """
     everything = tuple(containers)
-    ours = [state for state in everything if state.deployment == plan.name]
+    ours = [s for s in everything if s.deployment == plan.name and not s.aside]
     refusals = [_foreign(state, plan.name) for state in _strangers(plan, everything)]
     decisions = []
     for specs in plan.groups():
@@ -122,15 +122,15 @@ def _difference(spec: LaunchSpec | None, state: ContainerState) -> list[str]:
 
 
 def _changed_flags(running: Sequence[str], planned: Sequence[str]) -> list[str]:
-    before, after = _flags(running), _flags(planned)
+    before, after = flag_values(running), flag_values(planned)
     return [
-        f"{flag} {_value(flag, before.get(flag))} -> {_value(flag, after.get(flag))}"
+        f"{flag} {shown_value(flag, before.get(flag))} -> {shown_value(flag, after.get(flag))}"
         for flag in dict.fromkeys([*before, *after])
         if before.get(flag) != after.get(flag)
     ]
 
 
-def _flags(command: Sequence[str]) -> dict[str, str]:
+def flag_values(command: Sequence[str]) -> dict[str, str]:
     """Flags with their values; the words before the first flag go by `command`."""
     flags: dict[str, list[str]] = {}
     current = flags.setdefault("command", [])
@@ -145,7 +145,8 @@ def _flags(command: Sequence[str]) -> dict[str, str]:
     return {flag: " ".join(words) for flag, words in flags.items()}
 
 
-def _value(flag: str, value: str | None) -> str:
+def shown_value(flag: str, value: str | None) -> str:
+    """A flag's value as it may be shown."""
     if value is None:
         return "(not set)"
     if is_secret_name(flag.lstrip("-").replace("-", "_")):

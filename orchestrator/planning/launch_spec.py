@@ -15,10 +15,10 @@ from orchestrator.secret import REDACTED, Secret
 from orchestrator.topology.layout import GpuRank, Role
 
 # Read only while a replica starts, so a change of it is no reason to restart one that runs.
-_START_ONLY = frozenset({"VLLM_ENGINE_READY_TIMEOUT_S"})
+START_ONLY = frozenset({"VLLM_ENGINE_READY_TIMEOUT_S"})
 # A label: as orc.ports, of what starts later; `HOST:` before them where that is another host.
 RESERVED_PORTS = "orc.reserved-ports"
-_NOT_WHAT_RUNS = frozenset({"orc.version", "orc.gpus", RESERVED_PORTS})
+NOT_WHAT_RUNS = frozenset({"orc.version", "orc.gpus", RESERVED_PORTS})
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class LaunchSpec:
         token is no other deployment), the version of `orc`, ports kept for others, and the digest
         that a tag became.
         """
-        labels = {k: v for k, v in self.container.labels.items() if k not in _NOT_WHAT_RUNS}
+        labels = {k: v for k, v in self.container.labels.items() if k not in NOT_WHAT_RUNS}
         content = {
             "container": _as_dict(replace(self.container, labels=labels, image=self.image)),
-            "env": {k: v for k, v in self.shown_env.items() if k not in _START_ONLY},
+            "env": {k: v for k, v in self.shown_env.items() if k not in START_ONLY},
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.planning.launch_spec import RESERVED_PORTS
@@ -20,7 +20,8 @@ def ports_in_use(
     """
     held: dict[str, dict[str, int]] = {}
     busy: dict[str, dict[int, str]] = {host: {} for host in facts}
-    for state in containers:
+    # What a roll has put aside holds its ports too, but what runs in its place goes before it.
+    for state in sorted(containers, key=lambda state: not state.aside):
         if state.deployment != name and state.running:
             owner = f"the router of deployment {state.deployment}, which starts later"
             elsewhere, _, kept = state.labels.get(RESERVED_PORTS, "").rpartition(":")
@@ -39,6 +40,16 @@ def ports_in_use(
             if port not in ours:
                 busy[host].setdefault(port, owner or "a process that this login may not see")
     return PortUse(busy, held)
+
+
+def with_planned_ports(use: PortUse, planned: Mapping[str, Mapping[str, Sequence[int]]]) -> PortUse:
+    """`use`, with what others have planned and not started yet, by deployment and host."""
+    busy = {host: dict(ports) for host, ports in use.busy.items()}
+    for name, hosts in planned.items():
+        for host, ports in hosts.items():
+            owner = f"deployment {name}, which is being started"
+            busy[host] = {**dict.fromkeys(ports, owner), **busy.get(host, {})}
+    return PortUse(busy, use.held)
 
 
 def _ports(label: str) -> dict[str, int]:

@@ -12,7 +12,7 @@ def running_placement(name: str, containers: Iterable[ContainerState]) -> Placem
     """The places of every replica of deployment `name` that has all its ranks, one of them up."""
     replicas: dict[int, list[ContainerState]] = {}
     for state in containers:
-        if state.deployment == name and state.replica >= 0:
+        if state.deployment == name and state.replica >= 0 and not state.aside:
             replicas.setdefault(state.replica, []).append(state)
     return {
         number: _places(states)

@@ -1,131 +1,149 @@
-"""Runs plays: each task in turn on its hosts, every result as an event, a recap at the end."""
+"""Runs plays: batch by batch, each task in turn on its hosts, and a recap at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
-from orchestrator.errors import ErrorGroup, ExitStatus, InputError, OrcError, UnreachableError
+from orchestrator.errors import InputError, OrcError
 from orchestrator.events.event import Event
-from orchestrator.inventory.templating import render
-from orchestrator.play.action import Arguments, HostResult
-from orchestrator.play.playbook import Play, Task
+from orchestrator.play.batches import Batch, Unit, split, units_of
+from orchestrator.play.choice import Choice
+from orchestrator.play.progress import Progress
+from orchestrator.play.recap import Recap
 from orchestrator.play.run import Run
+from orchestrator.play.task_run import setting
+from orchestrator.play.tasks import Block, Play, Step, split_by_level
+from orchestrator.play.variables import Variables
+from orchestrator.play.walk import Walk
+
+__all__ = ["Recap", "run_plays"]
 
 
-@dataclass
-class Recap:
-    """How many tasks ended how on each host. A failure ends the run."""
+def run_plays(plays: Sequence[Play], run: Run, choice: Choice | None = None) -> Recap:
+    """Run the plays, with Ansible's rules for failures.
 
-    hosts: dict[str, dict[str, int]] = field(default_factory=dict)
-    error: OrcError | None = None
-
-    def count(self, result: HostResult) -> None:
-        counts = self.hosts.setdefault(result.host, {})
-        counts[result.status] = counts.get(result.status, 0) + 1
-
-    def total(self, status: str) -> int:
-        return sum(counts.get(status, 0) for counts in self.hosts.values())
-
-    @property
-    def exit_status(self) -> ExitStatus:
-        if self.error is not None:
-            return self.error.exit_status
-        if self.total("failed"):
-            return ExitStatus.FAILED
-        if self.total("unreachable"):
-            return ExitStatus.UNREACHABLE
-        return ExitStatus.OK
-
-
-def run_plays(plays: Sequence[Play], run: Run) -> Recap:
-    """Run the plays; the first task that fails on any host ends the run.
-
-    Faults of hosts are events and counts of the recap; an OrcError that an action raises is in
-    `Recap.error`. KeyboardInterrupt passes through.
+    A host that fails leaves the run, with its whole replica; the others go on. When none is left
+    of a batch, or by `any_errors_fatal` or `max_fail_percentage`, the play and the run end.
+    Faults of hosts are events and counts of the recap; an OrcError that an action raised, and
+    that nothing rescued, is in `Recap.error`. KeyboardInterrupt passes through.
     """
-    recap = Recap()
-    everything = run.inventory
+    progress = Progress(run, choice or Choice(), run.inventory)
+    progress.choice.check(plays)
     for play in plays:
-        run.inventory = everything if play.hosts == "all" else everything.limit(play.hosts)
-        run.deployment = play.deployment or run.deployment
-        run.emit(Event("play", play.name))
-        for task in play.tasks:
-            if not task.action.applies(run):
-                continue
-            _run_task(task, play, run, recap)
-            if recap.exit_status != ExitStatus.OK:
-                return _end(run, recap)
-    return _end(run, recap)
+        try:
+            going_on = _run_play(play, progress)
+        except InputError as error:
+            progress.tell_error(error)
+            break
+        if not going_on:
+            break
+    run.inventory = progress.inventory
+    run.emit(Event("recap", data=progress.recap.hosts))
+    return progress.recap
 
 
-def _end(run: Run, recap: Recap) -> Recap:
-    run.emit(Event("recap", data=recap.hosts))
-    return recap
+def _run_play(play: Play, progress: Progress) -> bool:
+    """Whether the run goes on after `play`. Raises InputError for a wrong key of the play."""
+    run = progress.run
+    settings = _PlaySettings(play, run)
+    everyone = settings.hosts(progress)
+    run.deployment = play.deployment or run.deployment
+    run.emit(Event("play", play.name))
+    if all(host in progress.out for host in everyone):
+        run.say("note", "no host is left for this play")
+        return True
 
-
-def _run_task(task: Task, play: Play, run: Run, recap: Recap) -> None:
-    run.emit(Event("task", task.name, task=task.action.name))
-
-    def report(result: HostResult) -> None:
-        recap.count(result)
-        run.emit(
-            Event(
-                result.status,
-                run.clean(result.message).removeprefix(f"{result.host}: "),
-                host=result.host,
-                replica=result.replica,
-                rank=result.rank,
-                task=task.action.name,
-                data=result.data,
-            )
+    def walk(batch: Batch, steps: Sequence[Step]) -> bool:
+        """Do `steps`; whether anything is left of the batch."""
+        one = Walk(
+            progress,
+            play,
+            batch,
+            everyone,
+            any_errors_fatal=settings.any_errors_fatal(),
+            max_fail_percentage=settings.max_fail_percentage(),
         )
+        if not one.left():  # all of it failed in an earlier play
+            return True
+        one.run(steps)
+        return bool(one.left())
 
-    try:
-        arguments = _arguments(task, {**play.variables, **run.variables})
-        task.action.perform(run, arguments, report)
-    except ErrorGroup as group:
-        recap.error = group
-        for error in group.errors:
-            _emit_error(run, error)
-    except OrcError as error:
-        recap.error = error
-        _emit_error(run, error)
-
-
-def _emit_error(run: Run, error: OrcError) -> None:
-    run.say("unreachable" if isinstance(error, UnreachableError) else "failed", str(error))
-
-
-def _arguments(task: Task, variables: Mapping[str, Any]) -> Arguments:
-    """The task's arguments with their templates filled in, checked."""
-    filled = {name: _fill(value, variables, task) for name, value in task.arguments.items()}
-    try:
-        return task.action.arguments.model_validate(filled)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
-        )
-        raise InputError(f"{task.action.name}: {faults}", where=task.where) from None
+    head, body, tail = split_by_level(play.tasks)
+    around = [Block(hook, per_replica=True) for hook in (play.hooks.before, play.hooks.after)]
+    body = (around[0], *body, around[1]) if body else body
+    whole = Batch(tuple(units_of(everyone, {})), tuple(everyone))
+    if not play.serial:
+        return walk(whole, (*head, *body, *tail))
+    if head and not walk(whole, head):
+        return False
+    if body:
+        for batch in _batches(play, settings, everyone, run):
+            if not walk(batch, body):
+                return False
+    return walk(whole, tail) if tail else True
 
 
-def _fill(value: Any, variables: Mapping[str, Any], task: Task) -> Any:
-    from jinja2 import TemplateError
-
-    if isinstance(value, dict):
-        return {key: _fill(inner, variables, task) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_fill(inner, variables, task) for inner in value]
-    if not isinstance(value, str) or "{" not in value:
-        return value
-    try:
-        return render(value, variables.__getitem__, {})
-    except TemplateError as error:
+def _batches(play: Play, settings: _PlaySettings, everyone: Sequence[str], run: Run) -> list[Batch]:
+    """The play's batches: of replicas where the run has a deployment, else of hosts."""
+    replicas = run.replica_hosts
+    units = units_of(everyone, replicas)
+    if run.rolling is not None:
+        units = [unit for unit in units if unit.replica is not None]
+    elif replicas:
+        spare = [unit.hosts[0] for unit in units if unit.replica is None]
+        units = [unit for unit in units if unit.replica is not None]
+        if spare:
+            run.say("note", f"{', '.join(spare)}: of no replica, so in no batch")
+    elif run.deployment is not None or run.name is not None:
         raise InputError(
-            f"{value!r}: {error}",
-            where=task.where,
-            hint="give it in the play's `vars:`",
-        ) from None
+            "serial counts replicas, and which there are is not known yet",
+            where=play.where,
+            hint="begin the play with the task `preflight`",
+        )
+    return [_batch(part, everyone) for part in split(units, settings.serial(), play.where)]
+
+
+def _batch(units: tuple[Unit, ...], everyone: Sequence[str]) -> Batch:
+    mine = {host for unit in units for host in unit.hosts}
+    numbers = frozenset(unit.replica for unit in units if unit.replica is not None)
+    return Batch(units, tuple(host for host in everyone if host in mine), numbers)
+
+
+class _PlaySettings:
+    """The keys of a play that may be templates, of the play's variables and the command line's."""
+
+    def __init__(self, play: Play, run: Run) -> None:
+        self._play = play
+        self._variables = Variables(
+            where=play.where, extra=run.variables, written=(play.variables,)
+        )
+
+    def hosts(self, progress: Progress) -> list[str]:
+        """The names of the play's hosts in inventory order."""
+        pattern = str(self._variables.fill(self._play.hosts))
+        if pattern == "all":
+            return list(progress.inventory.hosts)
+        try:
+            return list(progress.inventory.limit(pattern).hosts)
+        except OrcError as error:
+            raise InputError(error.what, where=self._play.where, hint=error.hint) from None
+
+    def serial(self) -> list[int | str]:
+        sizes: list[int | str] = []
+        for written in self._play.serial:
+            value: Any = self._variables.fill(written)
+            sizes += value if isinstance(value, list) else [value]
+        return sizes
+
+    def any_errors_fatal(self) -> bool:
+        fatal = self._play.any_errors_fatal
+        return bool(setting(self._variables, "any_errors_fatal", fatal, bool))
+
+    def max_fail_percentage(self) -> float | None:
+        most = self._play.max_fail_percentage
+        return (
+            None
+            if most is None
+            else float(setting(self._variables, "max_fail_percentage", most, float))
+        )

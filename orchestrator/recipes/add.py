@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestrator.errors import ErrorGroup, InputError
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.recipe_file import SUFFIXES, RecipeFile, read_recipe
-from orchestrator.recipes.validate import faults
+from orchestrator.recipes.validate import validate_file
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -28,13 +28,13 @@ def add_recipe(
 
     The recipe is validated first, against this catalog, `others` and the packaged one. Its name
     is `name`, else what the file says of itself. Returns the name and the new file. Raises
-    InputError or ErrorGroup with every fault, and for a name that is taken unless `replace`.
+    ErrorGroup with every fault, and InputError for a name that is taken unless `replace`.
     """
-    found = read_recipe(file)
     around = [path for path in (directory, *others) if path.is_dir() and any(path.iterdir())]
-    wrong = list(faults(found, Catalog.load(around)))
+    wrong = validate_file(file, Catalog.load(around))
     if wrong:
         raise ErrorGroup(wrong)
+    found = read_recipe(file)
     name = name or _own_name(found)
     if not _NAME.fullmatch(name):
         raise InputError(

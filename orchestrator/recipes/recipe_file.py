@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from orchestrator.documents import Document, read_document
 from orchestrator.errors import InputError
@@ -29,23 +30,43 @@ class RecipeFile:
     page: PageConfiguration | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RecipeText:
+    """A recipe file that was read and parsed, and not checked yet. `data` has the schema's form."""
+
+    name: str
+    document: Document
+    data: Any
+    page: PageConfiguration | None = None
+
+    def checked(self) -> RecipeFile:
+        """The recipe. Raises InputError naming file, line and path of each fault."""
+        recipe = self.document.validate(Recipe, self.data)
+        return RecipeFile(self.name, recipe, self.document, self.page)
+
+
 def read_recipe(path: Path, name: str | None = None) -> RecipeFile:
     """The recipe in a file, by the form that its suffix names; `name` is what to call it.
 
     Raises InputError naming file, line and path of each fault.
     """
+    return parse_recipe(path, name).checked()
+
+
+def parse_recipe(path: Path, name: str | None = None) -> RecipeText:
+    """What `read_recipe` checks. Raises InputError for what is no recipe by its form."""
     if path.suffix == ".json":
         own_name, document, data = read_site_json(path)
-        return RecipeFile(name or own_name, document.validate(Recipe, data), document)
+        return RecipeText(name or own_name, document, data)
     if path.suffix == ".md":
         own_name, document, data, page = read_site_page(path)
-        return RecipeFile(name or own_name, document.validate(Recipe, data), document, page)
+        return RecipeText(name or own_name, document, data, page)
     if path.suffix not in SUFFIXES:
         raise InputError(
             "not a recipe by its name", where=str(path), hint="a recipe is .yaml, .json or .md"
         )
     document = read_document(path)
-    return RecipeFile(name or name_by_place(path), document.validate(Recipe), document)
+    return RecipeText(name or name_by_place(path), document, document.data)
 
 
 def recipe_files(directory: Path) -> dict[str, Path]:

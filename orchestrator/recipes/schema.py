@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from orchestrator.recipes.omni import Omni
 from orchestrator.recipes.part import (
@@ -150,9 +150,9 @@ class Companion(Part):
 class Feature(Part):
     label: str | None = None
     description: str = ""
+    modes: dict[str, Mode] = Field(default_factory=dict)
     args: Arguments = ()
     env: Environment = Field(default_factory=dict)
-    modes: dict[str, Mode] = Field(default_factory=dict)
     default_mode: str | None = None
     hardware: dict[str, Support] = Field(default_factory=dict)
     hardware_overrides: dict[str, FeatureOverride] = Field(default_factory=dict)
@@ -167,18 +167,22 @@ class Feature(Part):
             raise ValueError("modes hold at least one mode; leave the key out for a plain feature")
         return modes
 
-    @model_validator(mode="after")
-    def _args_or_modes(self) -> Feature:
-        if self.modes and self.args:
+    @field_validator("args")
+    @classmethod
+    def _args_or_modes(cls, args: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        if args and others.data.get("modes"):
             raise ValueError(
                 "a feature has either args or modes: with modes, each mode brings its own args"
             )
-        if self.default_mode and self.default_mode not in self.modes:
-            raise ValueError(
-                f"default_mode {self.default_mode!r} is not one of its modes: "
-                + (", ".join(self.modes) or "it has none")
-            )
-        return self
+        return args
+
+    @field_validator("default_mode")
+    @classmethod
+    def _default_is_a_mode(cls, name: str | None, others: ValidationInfo) -> str | None:
+        modes = others.data.get("modes")  # not there when they are faulty themselves
+        if name and modes is not None and name not in modes:
+            raise ValueError("one of its modes: " + (", ".join(modes) or "it has none"))
+        return name
 
 
 class HardwareOverride(Part):

@@ -5,18 +5,22 @@ The schema itself is checked on reading; this is what a schema cannot see.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from orchestrator.documents import Key, read_document
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.part import Part
-from orchestrator.recipes.recipe_file import SUFFIXES, RecipeFile, read_recipe, recipe_files
+from orchestrator.recipes.recipe_file import SUFFIXES, RecipeFile, parse_recipe, recipe_files
 from orchestrator.recipes.schema import Recipe
 from orchestrator.recipes.taxonomy import KvStoreFile, StrategyFile, Taxonomy
+from orchestrator.recipes.valid_part import valid_part
 
+# What stands in for a faulty part that a recipe cannot be without; it refers to nothing.
+_NEEDED = {"meta": {"title": ""}, "model": {"model_id": ""}, "variants": {"default": {}}}
 Reference = tuple[tuple[Key, ...], str]  # where a name stands, and the name
 
 
@@ -57,9 +61,11 @@ def validate_path(path: Path, catalog: Catalog) -> tuple[int, list[OrcError]]:
         for file in sorted(path.glob(pattern)):
             count += 1
             try:
-                read_document(file).validate(model)
+                document = read_document(file)
             except OrcError as error:
                 faults.append(error)
+            else:
+                faults += document.faults(model, document.data)
     if not count:
         raise InputError(
             "there is no recipe here", where=str(path), hint="recipes are .yaml, .json or .md files"
@@ -72,36 +78,52 @@ def _loose_files(path: Path) -> list[Path]:
 
 
 def validate_file(path: Path, catalog: Catalog) -> list[OrcError]:
-    """Every fault of one recipe file."""
+    """Every fault of one recipe file: of its schema, and of the names in what the schema takes."""
     try:
-        found = read_recipe(path)
+        parsed = parse_recipe(path)
     except OrcError as error:
         return [error]
-    return list(faults(found, catalog))
+    wrong = parsed.document.faults(Recipe, parsed.data)
+    if not wrong:
+        return list(faults(parsed.checked(), catalog))
+    rest = valid_part(Recipe, parsed.data, _NEEDED)
+    if rest is None:
+        return list(wrong)
+    found = RecipeFile(parsed.name, rest, parsed.document)
+    return [*wrong, *faults(found, catalog, written=parsed.data)]
 
 
-def faults(found: RecipeFile, catalog: Catalog) -> Iterator[InputError]:
-    """Every name in the recipe that refers to nothing."""
+def faults(found: RecipeFile, catalog: Catalog, written: Any = None) -> Iterator[InputError]:
+    """Every name in the recipe that refers to nothing.
+
+    `written` is what stands in the file, where `found` holds only the valid part of it: a feature
+    or variant that is there and faulty is no unknown one.
+    """
     recipe = found.recipe
     words = _vocabulary(catalog)
     checks: list[tuple[str, Iterable[Reference], Iterable[str]]] = [
         ("strategy", _strategy_names(recipe), words.strategies),
         ("hardware profile", _profile_names(recipe, words), words.profiles),
         ("hardware", _hardware_keys(recipe), words.hardware_keys),
-        ("feature", _feature_names(recipe), recipe.features),
-        ("variant", _variant_names(recipe), recipe.variants),
+        ("feature", _feature_names(recipe), _names(written, "features") or recipe.features),
+        ("variant", _variant_names(recipe), _names(written, "variants") or recipe.variants),
         ("KV offload", _kv_names(recipe), words.kv_offload),
         ("task", [(("meta", "tasks", n), t) for n, t in enumerate(recipe.meta.tasks)], words.tasks),
     ]
     for kind, references, known in checks:
         for keys, name in references:
-            if name not in known:
+            if name not in known and (name or written is None):
                 yield found.document.error(
                     f"{'.'.join(map(str, keys))}: there is no {kind} {name!r}",
                     keys,
                     hint=did_you_mean(name, known),
                 )
     yield from _mode_faults(found)
+
+
+def _names(written: Any, part: str) -> list[str]:
+    section = written.get(part) if isinstance(written, Mapping) else None
+    return list(section) if isinstance(section, Mapping) else []
 
 
 def _vocabulary(catalog: Catalog) -> _Vocabulary:

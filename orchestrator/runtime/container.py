@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 # emptied while containers run.
 FILES_DIRECTORY = "/var/tmp/orc"
 
+# What a roll puts aside is stopped and has one of these behind its name: the spec that ran before
+# it, and the spec that it went back from. Docker keeps their environment, so no secret has to be
+# known to bring one back.
+BEFORE = "-before"
+AFTER = "-after"
+
 
 @dataclass(frozen=True, slots=True)
 class Container:

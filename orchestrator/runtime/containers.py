@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from orchestrator.runtime.container import AFTER, BEFORE
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
@@ -34,6 +36,11 @@ class ContainerState:
     @property
     def deployment(self) -> str | None:
         return self.labels.get("orc.deployment")
+
+    @property
+    def aside(self) -> bool:
+        """Whether a roll has put it aside: it is kept to go back to, and does not run."""
+        return bool(self.deployment) and self.name.endswith((BEFORE, AFTER))
 
     @property
     def replica(self) -> int:

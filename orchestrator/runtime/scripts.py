@@ -155,6 +155,19 @@ matches() {
 matches "$@"
 """
 
+_MATCHING_LOGS = """
+matching() {
+  text=$1
+  shift
+  docker container inspect --format . "$1" </dev/null >/dev/null || return 1
+  id=$1
+  shift
+  docker logs --timestamps "$@" "$id" </dev/null 2>&1 | grep -F -e "$text"
+  return 0
+}
+matching "$@"
+"""
+
 _DISK_FREE = """
 root=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null </dev/null)
 df -Pk "${root:-/var/lib/docker}" 2>/dev/null || df -Pk /
@@ -217,6 +230,12 @@ def log_tails_script(container_ids: Sequence[str], lines: int) -> Script:
 def log_matches_script(containers: Sequence[str], text: str) -> Script:
     """The lines with `text` of each container's log; `containers.parse_log_tails` reads them."""
     return Script(_LOG_MATCHES, (text, *containers))
+
+
+def matching_logs_script(container: str, text: str, *, since: str | None = None) -> Script:
+    """The lines with `text` of one container's log, each after its time."""
+    more = ("--since", since) if since is not None else ()
+    return Script(_MATCHING_LOGS, (text, container, *more))
 
 
 def disk_free_script() -> Script:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -327,3 +328,42 @@ def test_no_recipe_makes_an_internal_error(
     for recipe in (file, site):
         _only_says_what_is_wrong(capsys, "recipes", "validate", str(recipe))
         _only_says_what_is_wrong(capsys, "recipes", "show", str(recipe))
+
+
+BLIND = (
+    ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+)  # root reads everything by these
+
+
+@pytest.mark.skipif(bool(BLIND) and shutil.which("setpriv") is None, reason="needs setpriv")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inventory", "-i", "{}"),
+        ("status", "-i", "{}"),
+        ("plan", "-i", "localhost,", "-d", "{}"),
+        ("plan", "-i", "localhost,", *KIMI, "--recipes", "{}"),
+        ("inventory", "-i", "localhost,", "--vault-password-file", "{}"),
+        ("recipes", "validate", "{}"),
+        ("recipes", "add", "{}", "--recipes", "{}"),
+    ],
+    ids=lambda words: " ".join(words[:2]) + " " + words[-2],
+)
+def test_a_file_that_may_not_be_read_is_an_invalid_input(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("all: {hosts: {n1: }}")
+    file.chmod(0)
+    orc = (*BLIND, sys.executable, "-m", "orchestrator", *(word.format(file) for word in words))
+    done = subprocess.run(orc, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert str(file) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_nonsense_age_is_wrong_usage(refused: Refused, rack: str) -> None:
+    said = refused("logs", "-i", rack, "--since", "nonsense", status=3)
+    assert "--since 'nonsense' is neither a time nor an age" in said
+    said = refused("logs", "-i", rack, "--grep", "(", status=3)
+    assert "no regular expression" in said

@@ -140,7 +140,7 @@ def test_a_stream_without_box_characters_gets_ascii(plan: Plan) -> None:
 
 def test_router_and_kv_store_are_named(tmp_path: Path) -> None:
     text = plan_drawing(case(tmp_path, "router and KV store"), 80)
-    router = "router on node18, http://10.1.0.18:30000, round_robin"
+    router = "router on node18, http://10.1.0.18:30080, round_robin"
     assert f"{router}\n  ├─▶ http://10.1.0.1:8000 (replica 0)" in text
     assert "KV store master on node01, port 50051 ─▶ every endpoint" in text
     assert "KV store on node01 … node16 (16 hosts), port 8080 ─▶ every endpoint" in text

@@ -88,7 +88,7 @@ def test_every_endpoint_has_its_chip_and_an_arrow(plan: Plan) -> None:
 def test_router_and_kv_store_are_drawn_with_arrows(tmp_path: Path) -> None:
     root = ET.fromstring(plan_svg(case(tmp_path, "router and KV store")))
     texts = _texts(root)
-    assert "router on node18, http://10.1.0.18:30000, round_robin → 16 endpoints" in texts
+    assert "router on node18, http://10.1.0.18:30080, round_robin → 16 endpoints" in texts
     assert "KV store master on node01, port 50051" in texts
     assert "KV store on node01 … node16 (16 hosts), port 8080" in texts
     assert "KV store master · KV store · 10.1.0.1" in texts

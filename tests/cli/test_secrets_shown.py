@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,59 @@ def test_a_secret_in_arguments_is_refused_and_not_shown(
     shown = capsys.readouterr()
     assert VALUE not in shown.out + shown.err
     assert "internal" not in shown.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '-o ProxyCommand="sshpass -p {} ssh -W %h:%p jump"',
+        "-o ProxyCommand='sshpass -v -p{} ssh -W %h:%p jump'",
+        "-o ProxyCommand='connect --password {} %h %p'",
+        "-o ProxyCommand='connect --password=\"{} x\" %h %p'",
+        "-o ProxyCommand='plink -pw {} %h'",
+        "-o ProxyCommand='nc --proxy http://me:{}@proxy:3128 %h %p'",
+    ],
+)
+@pytest.mark.parametrize("form", [("--list",), ("--host", "n1"), ("--json",)], ids=" ".join)
+def test_a_password_in_the_arguments_of_ssh_is_redacted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, form: tuple[str, ...]
+) -> None:
+    path = inventory(tmp_path, ansible_ssh_common_args=words.format(VALUE))
+    assert run(["inventory", "-i", path, *form]) == 0
+    shown = capsys.readouterr()
+    assert VALUE not in shown.out + shown.err
+    assert "<secret>" in shown.out
+
+
+@pytest.mark.parametrize(
+    "words", ["-o ProxyJump=ops@jump:2222 -p 22", "-o ProxyCommand='ssh -p 22 -W %h:%p jump'"]
+)
+def test_arguments_of_ssh_that_hold_no_password_are_shown_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    path = inventory(tmp_path, ansible_ssh_common_args=words)
+    assert run(["inventory", "-i", path, "--list"]) == 0
+    assert json.loads(capsys.readouterr().out)["_meta"]["hostvars"]["n1"][
+        "ansible_ssh_common_args"
+    ] == words  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"curl -fsu me:{VALUE} http://127.0.0.1:9/",
+        f"TOKEN={VALUE} false",
+        f"false --token {VALUE}",
+        f"echo no {VALUE} here >&2; exit 3",
+        f"no-such-program {VALUE}",
+    ],
+)
+def test_a_command_of_a_lookup_that_fails_is_not_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path = inventory(tmp_path, orc_env={"HF_TOKEN": f'{{{{ lookup("pipe", "{command}") }}}}'})
+    assert run(["plan", "-i", path, *KIMI]) == 1
+    shown = capsys.readouterr()
+    assert VALUE not in shown.out + shown.err
+    assert "lookup('pipe'): exit status" in shown.err
+    assert "i.yml:" in shown.err

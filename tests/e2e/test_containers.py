@@ -191,17 +191,6 @@ def test_status_names_the_dead_rank_and_logs_show_what_it_said(fleet: Fleet, orc
     assert [(line["rank"], line["text"]) for line in only] == [(1, "boom")]
 
 
-def test_logs_follow_until_every_container_has_ended(fleet: Fleet, orc: Orc) -> None:
-    for host, rank in (("node01", 0), ("node02", 1)):
-        script = f"for i in 1 2 3; do echo rank {rank} line $i; sleep 0.4; done"
-        run_container(fleet, host, f"orc-fast-r0-n{rank}", "sh", "-c", script, rank=rank)
-    logs = orc("logs", "--follow", timeout=30)
-    assert logs.status == 0
-    assert sorted(line.split(" | ")[1] for line in logs.out.splitlines()) == [
-        f"rank {rank} line {i}" for rank in (0, 1) for i in (1, 2, 3)
-    ]
-
-
 def test_down_stops_all_ranks_and_only_ours_and_twice_is_fine(
     fleet: Fleet, orc: Orc, tmp_path: Path
 ) -> None:

@@ -62,7 +62,9 @@ def test_plain_text_reads_like_ansible() -> None:
     assert "unreachable: [node02] no route\n" in text
     assert "  [node01] 3 of 12 layers\n" in text
     assert "  replica 0 rank 0 on node01: running\n" in text
-    assert "node01                   : ok=1   changed=0   unreachable=0   failed=1\n" in text
+    assert (
+        "node01                   : ok=1   changed=0   unreachable=0   failed=1   skipped=0" in text
+    )
     assert text.endswith("\nkimi is healthy\n")
     assert "\x1b" not in text
 

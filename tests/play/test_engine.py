@@ -18,8 +18,8 @@ from orchestrator.errors import (
 from orchestrator.events.event import Event
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.engine import Recap, run_plays
-from orchestrator.play.playbook import Play, Task
 from orchestrator.play.run import Run
+from orchestrator.play.tasks import Play, Task
 from orchestrator.transport.pool import ConnectionPool
 
 TEXT = "all: {hosts: {node01: {ansible_connection: local}, node02: {ansible_connection: local}}}\n"

@@ -8,7 +8,8 @@ import pytest
 
 from orchestrator.errors import InputError
 from orchestrator.play.actions.registry import ACTIONS
-from orchestrator.play.playbook import Play, packaged_playbook, read_playbook
+from orchestrator.play.playbook import packaged_playbook, read_playbook
+from orchestrator.play.tasks import Play, leaves
 
 
 def read(tmp_path: Path, text: str) -> tuple[Play, ...]:
@@ -35,8 +36,8 @@ def test_the_packaged_playbooks_are_short_and_can_be_read(name: str, actions: li
     path = packaged_playbook(name)
     assert len(path.read_text().splitlines()) < 60
     (play,) = read_playbook(path, ACTIONS)
-    assert [task.action.name for task in play.tasks] == actions
-    assert all(task.name for task in play.tasks)
+    assert [task.action.name for task in leaves(play.tasks)] == actions
+    assert all(task.name for task in leaves(play.tasks))
 
 
 def test_every_action_is_named_as_its_file_and_documented() -> None:
@@ -48,7 +49,7 @@ def test_every_action_is_named_as_its_file_and_documented() -> None:
 def test_a_task_without_a_name_is_called_by_its_action(tmp_path: Path) -> None:
     (play,) = read(tmp_path, "- hosts: rack1\n  tasks:\n    - stop:\n")
     assert (play.name, play.hosts) == ("rack1", "rack1")
-    assert play.tasks[0].name == "stop"
+    assert next(play.all_tasks()).name == "stop"
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ compatible_strategies: [single_node_tp]
         (
             YAML + "features:\n  f: {default_mode: z, modes: {m: {args: [--y]}}}\n",
             9,
-            "default_mode 'z' is not one of its modes: m",
+            "features.f.default_mode: one of its modes: m, not 'z'",
         ),
         (
             YAML + "hardware_overrides: {amd: {extra_args: --x}}\n",

@@ -118,6 +118,67 @@ def test_a_name_that_refers_to_nothing_is_a_fault_with_its_line(
     assert hint in str(fault)
 
 
+FAULTY = """\
+meta: {tasks: [txt]}
+model: {architecture: huge}
+variants:
+  default: {tp: {hoper: 8}, extra_args: 5, default_modes: {f: z}}
+features:
+  f: {args: [--x], modes: {m: {variants: [other]}}, strategies: [foo], default_mode: q}
+  g: 7
+opt_in_features: [g, 3, toolz]
+compatible_strategies: [multi_node_pt, 4, b]
+unknown: 1
+"""
+
+
+def test_faults_of_the_schema_hide_no_wrong_reference(own: Catalog, tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(FAULTY)
+    said = [
+        str(fault).splitlines()[0].removeprefix(f"{file}:") for fault in validate_file(file, own)
+    ]
+    assert [line.partition(": ")[::2] for line in said if "there is no" not in line] == [
+        ("1", "meta.title: field required"),
+        ("2", "model.model_id: field required"),
+        ("2", "model.architecture: input should be 'dense' or 'moe', not 'huge'"),
+        ("4", "variants.default.extra_args: arguments are a list of words, "
+         "such as ['--max-num-seqs', '512'], not 5"),
+        ("6", "features.f.args: a feature has either args or modes: with modes, "
+         "each mode brings its own args"),
+        ("6", "features.f.default_mode: one of its modes: m, not 'q'"),
+        ("7", "features.g: input should be a valid dictionary or instance of Feature, not 7"),
+        ("8", "opt_in_features.1: input should be a valid string, not 3"),
+        ("9", "compatible_strategies.1: input should be a valid string, not 4"),
+        ("10", "unknown key 'unknown'"),
+        ("4", "variants.default.default_modes.f: feature 'f' has no mode 'z'"),
+    ]  # fmt: skip
+    assert [line for line in said if "there is no" in line] == [
+        "9: compatible_strategies.0: there is no strategy 'multi_node_pt'",
+        "9: compatible_strategies.2: there is no strategy 'b'",
+        "6: features.f.strategies.0: there is no strategy 'foo'",
+        "4: variants.default.tp.hoper: there is no hardware 'hoper'",
+        "8: opt_in_features.2: there is no feature 'toolz'",
+        "6: features.f.modes.m.variants.0: there is no variant 'other'",
+        "1: meta.tasks.0: there is no task 'txt'",
+    ]
+
+
+@pytest.mark.parametrize("text", ["meta: 5\n", "model: []\n", "variants: {}\n", "features: 1\n"])
+def test_a_part_that_is_wholly_wrong_hides_none_either(
+    own: Catalog, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(text + "compatible_strategies: [b]\n")
+    assert any("there is no strategy 'b'" in str(fault) for fault in validate_file(file, own))
+
+
+def test_what_is_no_mapping_at_all_is_one_fault(own: Catalog, tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text("[1]")
+    assert len(validate_file(file, own)) == 1
+
+
 def test_all_faults_of_all_files_are_found_at_once(own: Catalog, tmp_path: Path) -> None:
     wrong = recipe_data(compatible_strategies=["a", "b"])
     (tmp_path / "one.yaml").write_text(yaml.safe_dump(wrong))

@@ -20,14 +20,15 @@ def perform(run: Run, _: CompareArguments, report: Report) -> None:
     """A worker with other ranks than planned is a failure; a log that says nothing of ranks
     (its level may be WARNING) only a warning."""
     plan = run.planned
+    nodes = [node for node in plan.nodes if run.in_scope(node.replica)]
 
     def fetch(connection: Connection) -> dict[str, list[str]]:
-        names = [node.name for node in plan.nodes if node.host == connection.host]
+        names = [node.name for node in nodes if node.host == connection.host]
         result = run_script(connection, log_matches_script(names, RANK_LINE), timeout=60.0)
         return parse_log_tails(result.stdout)
 
-    answers = run.pool.map(dict.fromkeys(node.host for node in plan.nodes), fetch)
-    for node in plan.nodes:
+    answers = run.pool.map(dict.fromkeys(node.host for node in nodes), fetch)
+    for node in nodes:
         answer = answers[node.host]
         if isinstance(answer, OrcError):
             report(HostResult(node.host, "unreachable", str(answer), node.replica, node.rank))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from orchestrator.checks.preflight import Subject, docker_hint, host_checks, preflight
 from orchestrator.checks.result import CheckResult
@@ -14,51 +15,49 @@ from orchestrator.health.observation import Observation, observe
 from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
 from orchestrator.planning.model_files import model_places
-from orchestrator.planning.port_use import ports_in_use
+from orchestrator.planning.plan import Plan
+from orchestrator.planning.port_use import ports_in_use, with_planned_ports
 from orchestrator.planning.running import running_placement
 from orchestrator.planning.service import GROUP_NAMES, group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.history import SpecChange, begin_change, group_spec
+from orchestrator.play.lock import Locked, hold_lock
 from orchestrator.play.run import Run
+from orchestrator.runtime.containers import ContainerState
 from orchestrator.transport.connection import Connection
 from orchestrator.transport.pool import ConnectionPool
 
 _PROBE_TIMEOUT = 60.0
+_MOST_PLANS = 5  # before it is given up; another's change between plan and lock costs one
 
 
 class PreflightArguments(Arguments):
-    """`replace`: a deployment of the same name that runs another spec may be replaced."""
+    """`replace`: a deployment of the same name that runs another spec may be replaced. `lock`:
+    hold its lock from here on, since it will be changed."""
 
     replace: bool = False
+    lock: bool = True
 
 
 def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     """Reports every host. Without a deployment only the hosts themselves are checked."""
-    models: dict[str, str] = {}
-    if run.deployment is not None and run.catalog is not None:
-        models = model_places(run.inventory, run.catalog, run.deployment)
-    run.facts, run.unreachable = gather_facts(run.pool, run.inventory.hosts, models)
+    _gather(run)
     if run.deployment is None or run.catalog is None:
         _report_unreachable(run.unreachable, report)
         _report_checks(run, host_checks(run.facts), run.facts, report)
         return
     run.name = run.deployment.deployment_name()
-    reached = [name for name in run.inventory.hosts if name not in run.unreachable]
-    run.observation = observe(run.pool, reached)
-    everything = [state for host in run.observation.hosts for state in host.containers]
-    ports = ports_in_use(run.name, run.facts, everything)
-    places = running_placement(run.name, everything)
-    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
-    for note in run.plan.notes:
+    look = _planned(run, report, lock=arguments.lock and not run.check)
+    run.observation = look.observation
+    for note in run.planned.notes:
         run.say("note", note)
-    hosts = list(dict.fromkeys(spec.host for spec in run.plan.everything))
-    _refuse_unreachable(run, hosts, report)
-    _refuse_unanswered(run.observation, hosts)
-    run.decision = decide(run.plan, everything, replace=arguments.replace)
+    hosts, everything = look.hosts, look.everything
+    run.decision = decide(run.planned, everything, replace=arguments.replace)
     if run.decision.refusals:
         raise ErrorGroup(_refusal(text) for text in run.decision.refusals)
     starting = {decision.replica for decision in run.decision.replicas if decision.starts}
     subject = Subject(
-        nodes=[spec for spec in run.plan.everything if spec.replica in starting],
+        nodes=[spec for spec in run.planned.everything if spec.replica in starting],
         facts=run.facts,
         containers=everything,
         going=frozenset(
@@ -67,9 +66,110 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
             for state in decision.containers
         ),
     )
-    _report_checks(run, preflight(subject), hosts, report)
+    results = preflight(subject)
+    _report_checks(run, results, hosts, report)
     for decision in run.decision.replicas:
         _say_decision(run, decision)
+    if not all_kept(run.decision) and all(result.status != "failed" for result in results):
+        begin_change(run, _spec_changes(run.planned, run.decision))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was seen, and the hosts of the plan that was made with it."""
+
+    observation: Observation
+    hosts: list[str]
+
+    @property
+    def everything(self) -> list[ContainerState]:
+        return [state for host in self.observation.hosts for state in host.containers]
+
+    @property
+    def fingerprint(self) -> set[tuple[str, str, str]]:
+        return {(state.host, state.id, state.status) for state in self.everything}
+
+
+def _planned(run: Run, report: Report, *, lock: bool) -> _Look:
+    """Plan, and hold the lock of what was planned. The plan is made of what was seen under the
+    lock, and keeps clear of what others have planned and not started yet."""
+    others: list[Locked] = []
+    look = _look_and_plan(run, others, report)
+    for _ in range(_MOST_PLANS):
+        if not lock:
+            return look
+        others = hold_lock(run, _concerned(run, look), _ports(run.planned))
+        if not _collides(run, others) and _unchanged(run, look):
+            return look
+        _gather(run)
+        look = _look_and_plan(run, others, report)
+    raise DeploymentError(
+        "nothing was started: what runs on the hosts changes faster than a plan is made",
+        hint="wait until the others are done: orc lock status",
+    )
+
+
+def _look_and_plan(run: Run, others: Sequence[Locked], report: Report) -> _Look:
+    """Look at what runs and make the plan. Raises OrcError when a host of it is not known."""
+    assert run.name is not None and run.deployment is not None and run.catalog is not None
+    reached = [name for name in run.inventory.hosts if name not in run.unreachable]
+    seen = observe(run.pool, reached)
+    everything = [state for host in seen.hosts for state in host.containers]
+    ports = ports_in_use(run.name, run.facts, everything)
+    ports = with_planned_ports(ports, {lock.name: lock.holder.ports for lock in others})
+    places = running_placement(run.name, everything)
+    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
+    hosts = list(dict.fromkeys(spec.host for spec in run.plan.everything))
+    _refuse_unreachable(run, hosts, report)
+    _refuse_unanswered(seen, hosts)
+    return _Look(seen, hosts)
+
+
+def _concerned(run: Run, look: _Look) -> set[str]:
+    """The hosts of the plan, and those where something of the deployment is."""
+    return {*look.hosts, *(state.host for state in look.observation.everything(run.name or ""))}
+
+
+def _ports(planned: Plan) -> dict[str, list[int]]:
+    ports: dict[str, list[int]] = {}
+    for spec in planned.everything:
+        ports.setdefault(spec.host, []).extend(spec.ports.values())
+    return ports
+
+
+def _collides(run: Run, others: Sequence[Locked]) -> bool:
+    """Whether another, who was first, has planned with a port of this plan."""
+    mine = _ports(run.planned)
+    return any(
+        set(ports) & set(mine.get(host, ()))
+        for lock in others
+        for host, ports in lock.holder.ports.items()
+    )
+
+
+def _unchanged(run: Run, look: _Look) -> bool:
+    """Whether the lock came before anything else happened."""
+    reached = [host.host for host in look.observation.hosts]
+    return _Look(observe(run.pool, reached), look.hosts).fingerprint == look.fingerprint
+
+
+def _spec_changes(planned: Plan, decision: Decision) -> dict[int, SpecChange]:
+    specs = {group[0].replica: group for group in planned.groups()}
+    return {
+        one.replica: SpecChange(
+            group_spec(one.containers),
+            None if one.action == "remove" else group_spec(specs[one.replica]),
+        )
+        for one in decision.replicas
+        if one.action != "keep"
+    }
+
+
+def _gather(run: Run) -> None:
+    models: Mapping[str, str] = {}
+    if run.deployment is not None and run.catalog is not None:
+        models = model_places(run.inventory, run.catalog, run.deployment)
+    run.facts, run.unreachable = gather_facts(run.pool, run.inventory.hosts, models)
 
 
 def gather_facts(

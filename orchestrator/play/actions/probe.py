@@ -19,7 +19,7 @@ class ProbeArguments(Arguments):
 
 
 def perform(run: Run, arguments: ProbeArguments, report: Report) -> None:
-    targets = plan_targets(run.planned)
+    targets = [t for t in plan_targets(run.planned) if run.in_scope(t.replica)]
     if run.check:
         for target in targets:
             report(HostResult(target.host, "ok", f"would ask {target.url}", target.replica))
@@ -34,4 +34,4 @@ def perform(run: Run, arguments: ProbeArguments, report: Report) -> None:
         report(HostResult(target.host, status, text, target.replica))
 
 
-ACTION = Action("probe", ProbeArguments, perform)
+ACTION = Action("probe", ProbeArguments, perform, level="replica")

@@ -40,7 +40,7 @@ def perform(run: Run, arguments: PullArguments, report: Report) -> None:
     starting = {decision.replica for decision in run.decided.replicas if decision.starts}
     hosts_of: dict[str, list[str]] = {}
     for spec in plan.everything:
-        if spec.replica in starting:
+        if spec.replica in starting and run.in_scope(spec.replica):
             hosts_of.setdefault(spec.image, []).append(spec.host)
     busy = {host for hosts in hosts_of.values() for host in hosts}
     for host in dict.fromkeys(spec.host for spec in plan.everything):

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.play.action import Action
+from orchestrator.play.action import AnyAction
 from orchestrator.play.actions import (
+    choose_replicas,
     compare_ranks,
+    drain,
+    fail,
     kv_store,
     preflight,
     probe,
     pull_image,
+    put_back,
     router,
+    set_aside,
     start,
     stop,
+    undrain,
     wait_healthy,
 )
 
-ACTIONS: Mapping[str, Action] = {
+ACTIONS: Mapping[str, AnyAction] = {
     action.name: action
     for action in (
         preflight.ACTION,
@@ -28,6 +34,12 @@ ACTIONS: Mapping[str, Action] = {
         router.ACTION,
         compare_ranks.ACTION,
         probe.ACTION,
+        choose_replicas.ACTION,
+        drain.ACTION,
+        set_aside.ACTION,
+        put_back.ACTION,
+        undrain.ACTION,
         stop.ACTION,
+        fail.ACTION,
     )
 }

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
 from orchestrator.health.diagnosis import diagnose
 from orchestrator.health.observation import observe, run_script
-from orchestrator.planning.decision import ReplicaDecision
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.run import Run
+from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.scripts import STILL_RUNNING, Script, environment_file, start_script
 from orchestrator.transport.connection import CommandResult, Connection
 
@@ -27,7 +27,8 @@ class StartArguments(Arguments):
 
 def perform(run: Run, arguments: StartArguments, report: Report) -> None:
     """Start the replicas. What else the plan has is started by actions of its own."""
-    start_groups(run, run.planned.nodes, report, keep_failed=arguments.keep_failed)
+    nodes = [node for node in run.planned.nodes if run.in_scope(node.replica)]
+    start_groups(run, nodes, report, keep_failed=arguments.keep_failed)
 
 
 def start_groups(
@@ -41,13 +42,16 @@ def start_groups(
     starting = [d for d in run.decided.replicas if d.starts and d.replica in mine]
     nodes = [spec for d in starting for spec in planned if spec.replica == d.replica]
     ours = [d for d in run.decided.of("restart") if d.replica in mine]
-    clear = [*ours, *(d for d in run.decided.of("remove") if not run.started)]
+    going = [*ours, *(d for d in run.decided.of("remove") if not run.started)]
+    clear = [state for d in going for state in d.containers if state.id not in run.aside]
     for node in nodes:
         environment_file(node.env)  # what cannot be written is refused before anything stops
     if run.check:
         _say_what(clear, nodes, report)
         return
     _clear(run, clear)
+    if run.rolling is None:
+        _forget(run, {decision.replica for decision in starting})
     run.started |= {decision.replica for decision in starting}
     begun: set[str] = set()
     failed = _start(run, nodes, report, begun)
@@ -58,26 +62,29 @@ def start_groups(
         _stop_failed(run, failed, begun)
 
 
-def _say_what(
-    clear: Sequence[ReplicaDecision], nodes: Sequence[LaunchSpec], report: Report
-) -> None:
-    for decision in clear:
-        for state in decision.containers:
-            report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
+def _say_what(clear: Sequence[ContainerState], nodes: Sequence[LaunchSpec], report: Report) -> None:
+    for state in clear:
+        report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
     for node in nodes:
         text = f"would start {node.name}"
         report(HostResult(node.host, "changed", text, node.replica, node.rank))
 
 
-def _clear(run: Run, decisions: Sequence[ReplicaDecision]) -> None:
+def _clear(run: Run, states: Sequence[ContainerState]) -> None:
     """Stop and remove what is left of the replicas. Raises OrcError when that does not work."""
-    states = [state for decision in decisions for state in decision.containers]
     for state in states:
         run.say("progress", f"stopping {state.name}", host=state.host)
     answers = stop_containers(run.pool, states, run.planned.name, remove=True)
     errors = [answer for answer in answers.values() if answer is not None]
     if errors:
         raise ErrorGroup(errors)
+
+
+def _forget(run: Run, replicas: set[int]) -> None:
+    """Remove what an earlier roll put aside: after this start it is not the spec before."""
+    seen = run.observation.aside(run.planned.name) if run.observation else ()
+    states = [state for state in seen if state.replica in replicas]
+    stop_containers(run.pool, states, run.planned.name, remove=True)
 
 
 def _start(
@@ -168,4 +175,4 @@ def _stopped_text(replicas: set[int], errors: Mapping[str, OrcError | None]) -> 
     return text + "".join(f"\n{error}" for error in trouble)
 
 
-ACTION = Action("start", StartArguments, perform)
+ACTION = Action("start", StartArguments, perform, level="replica")

@@ -6,6 +6,8 @@ from orchestrator.errors import InputError, OrcError, UnreachableError
 from orchestrator.health.observation import Observation, observe
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.history import SpecChange, begin_change, group_spec
+from orchestrator.play.lock import hold_lock
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 
@@ -19,25 +21,39 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     if run.name is None:
         raise InputError("which deployment is to be stopped was not said")
     seen = run.observation or observe(run.pool, run.inventory.hosts)
-    states = seen.containers(run.name)
+    if not run.check:
+        hold_lock(run, {state.host for state in seen.everything(run.name)})
+        seen = observe(run.pool, run.inventory.hosts)  # whoever had the lock may have changed it
+    states = tuple(s for s in seen.everything(run.name) if run.in_scope(s.replica))
     if run.check:
         for state in states:
             report(HostResult(state.host, "changed", f"would stop and remove {state.name}"))
         _report_unknown(seen, report)
         return
+    begin_change(run, _spec_changes(states))
     for state in states:
         run.say("progress", f"stopping {state.name} ({state.status})", host=state.host)
     answers = stop_containers(run.pool, states, run.name, remove=True)
     hosts = list(dict.fromkeys(state.host for state in states))
     after = observe(run.pool, hosts)
-    left = after.containers(run.name)
+    left = tuple(s for s in after.everything(run.name) if run.in_scope(s.replica))
     run.stopped = len(states) - len(left)
     for host in hosts:
         _report_host(host, states, left, after, answers.get(host), report)
     for host in run.inventory.hosts:
-        if host not in hosts and host not in seen.unknown:
+        if run.scope is None and host not in hosts and host not in seen.unknown:
             report(HostResult(host, "ok", "nothing to stop"))
     _report_unknown(seen, report)
+
+
+def _spec_changes(states: tuple[ContainerState, ...]) -> dict[int, SpecChange]:
+    numbers = {state.replica for state in states}
+    return {
+        number: SpecChange(
+            group_spec(s for s in states if s.replica == number and not s.aside), None
+        )
+        for number in numbers
+    }
 
 
 def _report_host(
@@ -71,4 +87,4 @@ def _report_unknown(seen: Observation, report: Report) -> None:
         report(HostResult(host, "failed", f"unknown what runs there: {why}"))
 
 
-ACTION = Action("stop", StopArguments, perform)
+ACTION = Action("stop", StopArguments, perform, level="replica")

@@ -31,11 +31,12 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
     """How long, how often and whether by a completion is the deployment's `health`."""
     plan = run.planned
     if run.check:
-        for node in plan.nodes:
+        for node in filter(lambda node: run.in_scope(node.replica), plan.nodes):
             text = "would wait until it is healthy"
             report(HostResult(node.host, "ok", text, node.replica, node.rank))
         return
-    groups = planned_groups(run, plan.replicas(), plan_targets(plan))
+    nodes = [group for group in plan.replicas() if run.in_scope(group[0].replica)]
+    groups = planned_groups(run, nodes, plan_targets(plan))
     wait_for_groups(run, groups, report, keep_failed=arguments.keep_failed)
 
 
@@ -60,6 +61,8 @@ def wait_for_groups(
         def on_end(group: Group, verdict: Verdict) -> None:
             run.endpoints |= watch.endpoints(group)
             if verdict.state == "healthy":
+                if group.replica in run.started:
+                    run.healthy_after[group.replica] = watch.seconds()
                 _report_healthy(group, report)
                 return
             _report_failed(run, group, verdict, report)
@@ -185,4 +188,4 @@ def _say_interrupted(run: Run) -> None:
     )
 
 
-ACTION = Action("wait_healthy", WaitArguments, perform)
+ACTION = Action("wait_healthy", WaitArguments, perform, level="replica")

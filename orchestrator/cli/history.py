@@ -1,0 +1,75 @@
+"""`orc history`: who changed what, when, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.grouped import grouped
+from orchestrator.cli.options import DeploymentArgument, JsonOption, VerboseOption
+from orchestrator.cli.session import Reach, session
+from orchestrator.planning.service import group_name
+
+if TYPE_CHECKING:
+    from orchestrator.play.history import Change
+
+
+@grouped
+def history(
+    reach: Reach,
+    name: DeploymentArgument = None,
+    last: Annotated[
+        int, typer.Option("--last", "-n", min=1, help="How many changes to show.")
+    ] = 20,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
+) -> int:
+    """Show the changes of a deployment, from its hosts and from your own record, newest last."""
+    from orchestrator.play.history import read_history
+    from orchestrator.play.lock import found_locks
+
+    with session(reach) as opened:
+        hosts = list(opened.inventory.hosts)
+        changes, silent = read_history(opened.pool, hosts, name)
+        locks, _ = found_locks(opened.pool, [host for host in hosts if host not in silent])
+    going = {lock.holder.id for lock in locks}
+    shown = changes[-last:]
+    if as_json:
+        for change in shown:
+            line = {**change.to_dict(), "state": state(change, going)}
+            sys.stdout.write(json.dumps(line) + "\n")
+    else:
+        lines = [line for change in shown for line in _lines(change, going)]
+        lines = lines or ["nothing was changed yet, as far as is known"]
+        lines += [f"{host}: unknown: {why}" for host, why in silent.items()]
+        sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def state(change: Change, going: set[str]) -> str:
+    """Its result; `goes on` while its lock is held; else it was broken off."""
+    if change.result is not None:
+        return change.result
+    return "goes on" if change.id in going else "interrupted?"
+
+
+def _lines(change: Change, going: set[str]) -> list[str]:
+    from orchestrator.play.holder import clock, printable
+
+    took = "" if change.ended is None else f"{max(0.0, change.ended - change.begun):.0f} s"
+    head = (
+        f"{clock(change.begun)}  {change.deployment}  {state(change, going)}  {took}  "
+        f"{change.who}  {change.command}"
+    )
+    lines = [printable(head)]
+    if change.cause:
+        lines.append(f"  cause: {printable(change.cause)}")
+    for number, spec in sorted(change.groups.items()):
+        after = "the same" if spec.after == spec.before else spec.after or "removed"
+        healthy = change.healthy_seconds.get(number)
+        seconds = "" if healthy is None else f", healthy after {healthy:.0f} s"
+        lines.append(f"  {group_name(number)}: {spec.before or 'new'} -> {after}{seconds}")
+    return lines

@@ -1,0 +1,135 @@
+"""Decide which replicas a roll goes over, and say beforehand what it will cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from orchestrator.errors import DeploymentError, ErrorGroup, InputError
+from orchestrator.health.router_api import workers
+from orchestrator.planning.rolling import rolled
+from orchestrator.planning.service import group_name
+from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.actions.running import Running, running
+from orchestrator.play.history import (
+    Change,
+    SpecChange,
+    begin_change,
+    group_spec,
+    read_history,
+    start_seconds,
+)
+from orchestrator.play.lock import hold_lock
+from orchestrator.play.run import Run
+from orchestrator.runtime.container import BEFORE
+
+Mode = Literal["plan", "same", "before"]
+
+
+class ChooseReplicasArguments(Arguments):
+    """`mode`: to the plan, the same containers once more, or back to the spec before.
+
+    `resume`: leave out what an interrupted roll has done.
+    """
+
+    mode: Mode = "plan"
+    resume: bool = False
+
+
+def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> None:
+    """Afterwards the play's batches are made of the replicas chosen, and of no others."""
+    seen = running(run)
+    if not seen.states and not seen.aside:
+        raise DeploymentError(
+            f"nothing of {seen.deployment} runs on these hosts",
+            hint="orc up starts it; orc status lists what runs",
+        )
+    hosts = list(dict.fromkeys(state.host for state in (*seen.states, *seen.aside)))
+    hold_lock(run, hosts)
+    seen = running(run)  # whoever had the lock may have changed it
+    changes, _ = read_history(run.pool, hosts, seen.deployment)
+    done = _done(run, seen, changes) if arguments.resume else []
+    if arguments.mode == "plan":
+        run.decision = rolled(run.decided, done)
+        if run.decision.refusals:
+            raise ErrorGroup(DeploymentError(text) for text in run.decision.refusals)
+        run.rolling = tuple(d.replica for d in run.decision.replicas if _is_rolled(d.replica, run))
+    elif arguments.mode == "same":
+        run.rolling = tuple(number for number in seen.numbers if number not in done)
+    else:
+        run.rolling = _with_a_spec_before(seen)
+    for number in done:
+        run.say("note", f"{group_name(number)} is done already", replica=number)
+    _ask(run, _costs(seen, run.rolling, start_seconds(changes)))
+    begin_change(run, {number: _change(run, seen, number) for number in run.rolling})
+    for state in seen.states:
+        if state.replica in run.rolling:
+            report(HostResult(state.host, "ok", f"{state.name} will be rolled", state.replica))
+
+
+def _is_rolled(replica: int, run: Run) -> bool:
+    return replica >= 0 and any(d.replica == replica and d.starts for d in run.decided.replicas)
+
+
+def _with_a_spec_before(seen: Running) -> tuple[int, ...]:
+    found = {state.replica for state in seen.aside if state.name.endswith(BEFORE)}
+    if not found:
+        raise DeploymentError(
+            f"{seen.deployment} has no spec before to go back to",
+            why="a roll to another spec keeps the old containers until the next change",
+            hint="orc roll with the selection that is wanted",
+        )
+    return tuple(sorted(found))
+
+
+def _done(run: Run, seen: Running, changes: Sequence[Change]) -> list[int]:
+    """The replicas that the last roll restarted and put back: all their ranks are younger than
+    it, and the router, where there is one, sends them requests."""
+    rolls = [change for change in changes if change.playbook == run.request.playbook]
+    unfinished = [c for c in rolls[-1:] if c.result != "done"]
+    if not unfinished:
+        return []
+    age = time.time() - unfinished[0].begun
+    serving: Iterable[str] | None = None
+    if seen.router is not None and seen.router.endpoint:
+        connection = run.pool.connection(seen.router.host)
+        serving = {u for u, healthy in workers(connection, seen.router.endpoint).items() if healthy}
+    return [
+        number
+        for number in seen.numbers
+        if (states := seen.of(number))
+        and all(state.up_seconds is not None and state.up_seconds < age for state in states)
+        and all(serving is None or target.url in serving for target in seen.targets(number))
+    ]
+
+
+def _change(run: Run, seen: Running, replica: int) -> SpecChange:
+    """The spec of a replica before and after."""
+    before = group_spec(seen.of(replica))
+    if run.plan is not None:
+        return SpecChange(before, group_spec(n for n in run.plan.nodes if n.replica == replica))
+    return SpecChange(before, group_spec(seen.aside_of(replica)) or before)
+
+
+def _costs(seen: Running, rolling: Sequence[int], seconds: Mapping[int, float]) -> str | None:
+    """What does not serve meanwhile, and for how long, going by the last starts."""
+    known = [seconds[number] for number in rolling if number in seconds]
+    took = f"about {max(known):.0f} s" if known else "as long as a start takes"
+    if rolling and len(seen.numbers) == 1:
+        return f"{seen.deployment} has one replica: it does not serve while it restarts, {took}"
+    if rolling and seen.router is None:
+        return f"there is no router: each replica does not answer while it restarts, {took}"
+    return None
+
+
+def _ask(run: Run, costs: str | None) -> None:
+    """Say what it costs; where somebody is there to answer, go on only if he wants to."""
+    if costs is None:
+        return
+    run.say("warning", costs)
+    if run.confirm is not None and not run.confirm("Go on?"):
+        raise InputError("not confirmed: nothing was touched", hint="--yes asks nothing")
+
+
+ACTION = Action("choose_replicas", ChooseReplicasArguments, perform)

@@ -1,0 +1,112 @@
+"""Take replicas out of the router, and wait until they have no request left."""
+
+from __future__ import annotations
+
+import time
+
+from orchestrator.deployment import Seconds
+from orchestrator.errors import DeploymentError, OrcError
+from orchestrator.health.endpoint import Target
+from orchestrator.health.in_flight import requests_in_flight
+from orchestrator.health.router_api import can_put_back, remove_worker, workers
+from orchestrator.planning.service import group_name
+from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
+from orchestrator.play.actions.running import Running, running
+from orchestrator.play.run import Run
+
+_INTERVAL = 0.5
+# A request that the router has accepted may not have reached its worker yet, so it is quiet only
+# when nothing was in flight for as long as this.
+_QUIET = 1.5
+
+
+class DrainArguments(Arguments):
+    """`timeout`: how long to wait for requests; what is left after it is cut off.
+
+    `force`: cut off what is left then; else the replica is failed and goes on serving.
+    """
+
+    timeout: Seconds = 600.0
+    force: bool = True
+
+
+def perform(run: Run, arguments: DrainArguments, report: Report) -> None:
+    """All replicas of the batch at once; those that do not run have nothing to drain."""
+    seen = running(run)
+    targets = [target for replica in seen.replicas(run) for target in seen.targets(replica)]
+    if run.check:
+        for target in targets:
+            text = f"would take requests from {target.url} until it has none"
+            report(HostResult(target.host, "changed", text, target.replica))
+        return
+    if not targets:
+        return
+    _take_out(run, seen, targets)
+    left = _wait(run, targets, arguments.timeout)
+    for target in targets:
+        status, text = _told(target, left.get(target), arguments)
+        report(HostResult(target.host, status, text, target.replica))
+
+
+def _take_out(run: Run, seen: Running, targets: list[Target]) -> None:
+    if seen.router is None or not seen.router.endpoint:
+        run.say("note", "there is no router: whoever sends requests has to stop by himself")
+        return
+    connection = run.pool.connection(seen.router.host)
+    going = {target.url for target in targets}
+    serving = {url for url, healthy in workers(connection, seen.router.endpoint).items() if healthy}
+    if len(seen.numbers) > len({target.replica for target in targets}) and not serving - going:
+        raise DeploymentError(
+            "no other replica serves: to take this one out would stop all requests",
+            why=f"of its workers the router holds {_list(serving)} for healthy",
+            hint=f"orc status {seen.deployment}; orc up makes the others healthy",
+        )
+    if not can_put_back(seen.router):
+        run.say(
+            "note",
+            "a router of prefill/decode cannot put a worker back, so none is taken out; "
+            "it leaves a worker alone that does not answer, and tries another",
+        )
+        return
+    for url in going:
+        remove_worker(connection, seen.router.endpoint, url)
+
+
+def _list(urls: set[str]) -> str:
+    return ", ".join(sorted(urls)) or "none"
+
+
+def _wait(run: Run, targets: list[Target], timeout: float) -> dict[Target, int | None]:
+    """Wait until all are quiet or the time is over; returns what was in flight at the end."""
+    deadline = time.monotonic() + timeout
+    quiet_since: float | None = None
+    told = 0.0
+    while True:
+        counts = {target: _in_flight(run, target) for target in targets}
+        now = time.monotonic()
+        quiet_since = None if any(counts.values()) else quiet_since or now
+        if (quiet_since and now - quiet_since >= _QUIET) or now >= deadline:
+            return counts
+        if now - told >= 2.0 and any(counts.values()):
+            told = now
+            total = sum(count or 0 for count in counts.values())
+            names = ", ".join(dict.fromkeys(group_name(target.replica) for target in targets))
+            run.say("progress", f"{names}: {total} requests in flight")
+        time.sleep(_INTERVAL)
+
+
+def _in_flight(run: Run, target: Target) -> int | None:
+    try:
+        return requests_in_flight(run.pool.connection(target.host), target)
+    except OrcError:
+        return None  # what does not answer has nothing that could be waited for
+
+
+def _told(target: Target, left: int | None, arguments: DrainArguments) -> tuple[Status, str]:
+    if left:
+        text = f"{target.url}: {left} requests are left after {arguments.timeout:.0f} s"
+        return ("changed" if arguments.force else "failed"), text
+    return "changed", f"{target.url} has no request left"
+
+
+ACTION = Action("drain", DrainArguments, perform, level="replica")

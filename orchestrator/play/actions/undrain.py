@@ -1,0 +1,57 @@
+"""Put replicas back into the router."""
+
+from __future__ import annotations
+
+import time
+
+from orchestrator.errors import DeploymentError
+from orchestrator.health.router_api import add_worker, can_put_back, workers
+from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.actions.running import Running, running
+from orchestrator.play.run import Run
+
+_PATIENCE = 60.0
+_INTERVAL = 0.5
+
+
+class UndrainArguments(Arguments):
+    """Nothing can be set."""
+
+
+def perform(run: Run, _: UndrainArguments, report: Report) -> None:
+    """Ends when the router holds every endpoint of the batch's replicas for healthy."""
+    seen = running(run)
+    for replica in seen.replicas(run):
+        for target in seen.targets(replica):
+            text = f"{target.url} gets requests again"
+            if run.check:
+                text = f"would put {target.url} back"
+            elif seen.router is None:
+                text = f"{target.url} serves; there is no router"
+            else:
+                put_back_worker(run, seen, target.url)
+            report(HostResult(target.host, "changed" if seen.router else "ok", text, replica))
+        if not run.check:
+            run.rolled.add(replica)
+
+
+def put_back_worker(run: Run, seen: Running, worker: str) -> None:
+    """Add the worker, and wait until the router holds it for healthy."""
+    router = seen.router
+    assert router is not None
+    assert router.endpoint is not None
+    connection = run.pool.connection(router.host)
+    if can_put_back(router):
+        add_worker(connection, router.endpoint, worker)
+    deadline = time.monotonic() + _PATIENCE
+    while not workers(connection, router.endpoint).get(worker):
+        if time.monotonic() > deadline:
+            raise DeploymentError(
+                f"the router does not send requests to {worker} after {_PATIENCE:.0f} s",
+                where=router.host,
+                hint=f"orc logs {seen.deployment}",
+            )
+        time.sleep(_INTERVAL)
+
+
+ACTION = Action("undrain", UndrainArguments, perform, level="replica")

@@ -1,0 +1,261 @@
+"""Who changed what, when, and how it ended: lines of JSON on the hosts and with the user.
+
+A change has a line when it begins and one when it ends, under the id of the lock that it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import ExitStatus, OrcError
+from orchestrator.health.observation import run_script
+from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.runtime.container import BEFORE
+from orchestrator.runtime.containers import ContainerState
+from orchestrator.runtime.history_scripts import append_history_script, read_history_script
+from orchestrator.transport.connection import CommandResult
+from orchestrator.transport.pool import ConnectionPool
+
+if TYPE_CHECKING:
+    from orchestrator.play.run import Run
+
+_TIMEOUT = 30.0
+_MOST_BYTES = 4 << 20  # of the user's own file; the older half goes when it grows beyond
+_RESULTS = {
+    ExitStatus.OK: "done",
+    ExitStatus.INVALID: "refused",
+    ExitStatus.FAILED: "failed",
+    ExitStatus.UNREACHABLE: "unreachable",
+    ExitStatus.INTERRUPTED: "interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpecChange:
+    """A group's spec before and after, as `group_spec` gives it; None where there is no group."""
+
+    before: str | None
+    after: str | None
+
+
+@dataclass(slots=True)
+class Change:
+    """One change. `ended` is None while it goes on, and for ever when its orc was killed.
+
+    Moments are seconds since the epoch by the clock of the machine that made the change;
+    `healthy_seconds` is how long each group took from its start until it answered.
+    """
+
+    id: str
+    deployment: str
+    begun: float
+    who: str = ""
+    command: str = ""
+    playbook: str = ""
+    cause: str = ""  # of a restart that nobody asked for
+    hosts: list[str] = field(default_factory=list)
+    groups: dict[int, SpecChange] = field(default_factory=dict)
+    ended: float | None = None
+    result: str | None = None
+    exit_status: int | None = None
+    healthy_seconds: dict[int, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "deployment": self.deployment,
+            "begun": self.begun,
+            "ended": self.ended,
+            "who": self.who,
+            "command": self.command,
+            "playbook": self.playbook,
+            "cause": self.cause,
+            "hosts": self.hosts,
+            "groups": {
+                str(number): {"before": spec.before, "after": spec.after}
+                for number, spec in self.groups.items()
+            },
+            "result": self.result,
+            "exit_status": self.exit_status,
+            "healthy_seconds": {str(n): seconds for n, seconds in self.healthy_seconds.items()},
+        }
+
+
+def group_spec(specs: Iterable[LaunchSpec | ContainerState]) -> str | None:
+    """A group's spec in 12 digits: of its containers' names and spec hashes; None of nothing.
+    What a roll put aside has the name that it had."""
+    lines = sorted(
+        f"{one.name} {one.spec_hash}"
+        if isinstance(one, LaunchSpec)
+        else f"{one.name.removesuffix(BEFORE)} {one.spec}"
+        for one in specs
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if lines else None
+
+
+def begin_change(run: Run, groups: Mapping[int, SpecChange], cause: str = "") -> None:
+    """Write that a change begins, on every host whose lock the run holds and with the user.
+
+    A second call in the same run adds to the groups. Does nothing without a lock (`--check`).
+    A line that cannot be written is warned of.
+    """
+    if run.lock is None or run.name is None:
+        return
+    holder = run.lock.holder
+    if run.change is None:
+        run.change = Change(
+            id=holder.id,
+            deployment=run.name,
+            begun=round(time.time(), 3),
+            who=holder.who,
+            command=holder.command,
+            playbook=run.request.playbook,
+            cause=run.clean(cause),
+            hosts=list(run.lock.hosts),
+        )
+    run.change.groups |= groups
+    _write(run, "begin", run.change)
+
+
+def end_change(run: Run, status: ExitStatus) -> None:
+    """Write how the change ended, where one was begun."""
+    change = run.change
+    if change is None:
+        return
+    change.ended = round(time.time(), 3)
+    change.exit_status = int(status)
+    change.result = _RESULTS.get(status, "failed")
+    change.healthy_seconds |= {n: round(s, 1) for n, s in run.healthy_after.items()}
+    _write(run, "end", change)
+    run.change = None
+
+
+def _write(run: Run, event: str, change: Change) -> None:
+    assert run.lock is not None
+    line = json.dumps({"event": event, **change.to_dict()}, separators=(",", ":"))
+    script = append_history_script(change.deployment, line)
+    answers = run.pool.map(run.lock.hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
+    for host, answer in answers.items():
+        why = answer.what if isinstance(answer, OrcError) else _complaint(answer)
+        if why:
+            run.say("warning", f"its history could not be written: {why}", host=host)
+    try:
+        _append_to_own(line)
+    except OSError as error:
+        run.say("warning", f"your own history could not be written: {error}")
+
+
+def _complaint(answer: CommandResult) -> str | None:
+    if answer.ok:
+        return None
+    said = answer.stderr.strip().splitlines()
+    return said[-1] if said else f"status {answer.exit_status}"
+
+
+def own_history() -> Path:
+    """The user's own file: `$XDG_STATE_HOME/orc/history.jsonl`."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "orc" / "history.jsonl"
+
+
+def _append_to_own(line: str) -> None:
+    path = own_history()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600), "a+") as file:
+        if file.tell() > _MOST_BYTES:
+            file.seek(0)
+            kept = file.read()[-_MOST_BYTES // 2 :].partition("\n")[2]
+            file.truncate(0)
+            file.write(kept)
+        file.write(line + "\n")
+
+
+def read_history(
+    pool: ConnectionPool, hosts: Iterable[str], deployment: str | None = None
+) -> tuple[list[Change], dict[str, str]]:
+    """The changes of a deployment, or of all, the newest last; and why a host said nothing.
+
+    Of the user's own lines those count that tell of one of the hosts.
+    """
+    hosts = list(hosts)
+    script = read_history_script(deployment)
+    lines: dict[str, None] = {}
+    silent: dict[str, str] = {}
+    for host, answer in pool.map(hosts, lambda c: run_script(c, script, timeout=_TIMEOUT)).items():
+        if isinstance(answer, OrcError):
+            silent[host] = answer.what
+        else:
+            lines |= dict.fromkeys(answer.stdout.splitlines())
+    here = set(hosts)
+    changes = [
+        change
+        for change in parse_history([*lines, *_own_lines()])
+        if deployment in (None, change.deployment) and here & set(change.hosts)
+    ]
+    return changes, silent
+
+
+def _own_lines() -> list[str]:
+    try:
+        return own_history().read_text(errors="replace").splitlines()
+    except OSError:  # there is none
+        return []
+
+
+def parse_history(lines: Iterable[str]) -> list[Change]:
+    """Lines of any order, each as often as there are hosts, as changes, the newest last."""
+    changes: dict[str, Change] = {}
+    for line in lines:
+        change = _parse(line)
+        if change is None:
+            continue
+        known = changes.get(change.id)
+        if known is None or (known.ended is None and _later(change, known)):
+            changes[change.id] = change
+    return sorted(changes.values(), key=lambda change: change.begun)
+
+
+def _later(change: Change, known: Change) -> bool:
+    return change.ended is not None or len(change.groups) > len(known.groups)
+
+
+def _parse(line: str) -> Change | None:
+    """A line as a change; None where it is none (cut off, or written by hand)."""
+    try:
+        data = json.loads(line)
+        ended, exit_status = data.get("ended"), data.get("exit_status")
+        return Change(
+            id=str(data["id"]),
+            deployment=str(data["deployment"]),
+            begun=float(data["begun"]),
+            who=str(data.get("who", "")),
+            command=str(data.get("command", "")),
+            playbook=str(data.get("playbook", "")),
+            cause=str(data.get("cause", "")),
+            hosts=[str(host) for host in data.get("hosts", ())],
+            groups={
+                int(number): SpecChange(spec["before"], spec["after"])
+                for number, spec in data.get("groups", {}).items()
+            },
+            ended=None if ended is None else float(ended),
+            result=data.get("result"),
+            exit_status=None if exit_status is None else int(exit_status),
+            healthy_seconds={int(n): float(s) for n, s in data["healthy_seconds"].items()},
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def start_seconds(changes: Iterable[Change]) -> dict[int, float]:
+    """How long each group took, when it was last started, until it was healthy."""
+    seconds: dict[int, float] = {}
+    for change in changes:
+        seconds |= change.healthy_seconds
+    return seconds

@@ -1,0 +1,247 @@
+"""One change at a time: the lock of a deployment, held on every host that it concerns."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import DeploymentError, OrcError
+from orchestrator.health.observation import run_script
+from orchestrator.play.holder import Holder, is_gone, parse_holder, this_process
+from orchestrator.runtime.lock_scripts import (
+    HELD,
+    LOST,
+    Kind,
+    beat_lock_script,
+    list_locks_script,
+    parse_locks,
+    release_lock_script,
+    take_lock_script,
+)
+from orchestrator.transport.connection import CommandResult, Connection
+from orchestrator.transport.pool import ConnectionPool
+
+if TYPE_CHECKING:
+    from orchestrator.play.run import Run
+
+HEARTBEAT = 15.0  # seconds between two signs of life
+_POLL = 2.0  # seconds between two looks at a lock that is waited for
+_TIMEOUT = 30.0
+
+Ports = Mapping[str, Sequence[int]]  # by host
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A lock as it was found: on which host, whose, and how many seconds since its last sign."""
+
+    host: str
+    name: str
+    holder: Holder
+    silent: float
+
+    def __str__(self) -> str:
+        return f"{self.holder} (last sign of life {self.silent:.0f} s ago, on {self.host})"
+
+
+OnLost = Callable[[str, Locked | None], None]  # on which host, and who has the lock now
+
+
+class LockedError(DeploymentError):
+    """Another run of orc changes the deployment."""
+
+    def __init__(self, name: str, found: Locked) -> None:
+        self.found = found
+        super().__init__(
+            f"{name} is being changed by {found.holder}",
+            where=found.host,
+            why=f"one change at a time; its last sign of life was {found.silent:.0f} s ago",
+            hint="wait for it: --lock-timeout 10m; "
+            f"or, if that run is gone: orc lock release {name}",
+        )
+
+
+class HeldLock:
+    """A lock that this process holds. Its heartbeat runs until it is released."""
+
+    def __init__(
+        self, pool: ConnectionPool, name: str, holder: Holder, kind: Kind = "locks"
+    ) -> None:
+        self.pool = pool
+        self.name = name
+        self.holder = holder
+        self.kind: Kind = kind
+        self.hosts: list[str] = []
+        self.lost: dict[str, Locked | None] = {}  # by host, who has it now
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(
+        self, hosts: Sequence[str], replaceable: Iterable[str]
+    ) -> tuple[Locked | None, list[Locked], dict[str, str]]:
+        """Take the lock on the hosts, the first one first: it decides.
+
+        (who holds it; the other locks of these hosts; why it could not be taken on a host). Where
+        somebody holds it, what was newly taken is released.
+        """
+        script = take_lock_script(
+            self.kind, self.name, self.holder.id, self.holder.to_json(), replaceable
+        )
+        others: list[Locked] = []
+        trouble: dict[str, str] = {}
+        new: list[str] = []
+        for some in (hosts[:1], hosts[1:]):
+            answers = self.pool.map(some, lambda c: run_script(c, script, timeout=_TIMEOUT))
+            held: Locked | None = None
+            for host, answer in answers.items():
+                if isinstance(answer, OrcError):
+                    trouble[host] = answer.what
+                elif answer.ok:
+                    others += _locks(host, answer)
+                    new += [host] if host not in self.hosts else []
+                elif answer.exit_status == HELD:
+                    held = held or next(iter(_locks(host, answer)), None)
+                else:
+                    trouble[host] = (answer.stderr.strip() or "no reason given").splitlines()[-1]
+            if held is not None:
+                self._release(new)
+                return held, [], {}
+        self.hosts += new
+        return None, others, trouble
+
+    def keep(self, on_lost: OnLost) -> None:
+        """Send signs of life from now on. `on_lost(host, who)` is called once, from a thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat, args=(on_lost,), daemon=True)
+            self._thread.start()
+
+    def release(self) -> None:
+        """Remove the lock where it is still this process's. Raises nothing for hosts."""
+        self._stop.set()
+        self._release([host for host in self.hosts if host not in self.lost])
+        self.hosts = []
+
+    def _release(self, hosts: Sequence[str]) -> None:
+        script = release_lock_script(self.kind, self.name, self.holder.id)
+        self.pool.map(hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
+
+    def _beat(self, on_lost: OnLost) -> None:
+        script = beat_lock_script(self.kind, self.name, self.holder.id)
+        while not self._stop.wait(HEARTBEAT):
+            hosts = [host for host in self.hosts if host not in self.lost]
+            # An interrupted run releases the lock in a moment, by itself.
+            with contextlib.suppress(KeyboardInterrupt):
+                self._hear(
+                    self.pool.map(hosts, lambda c: run_script(c, script, timeout=_TIMEOUT)),
+                    on_lost,
+                )
+
+    def _hear(self, answers: Mapping[str, CommandResult | OrcError], on_lost: OnLost) -> None:
+        """A host that does not answer has not said that the lock is lost."""
+        for host, answer in answers.items():
+            if isinstance(answer, OrcError) or answer.exit_status != LOST or self._stop.is_set():
+                continue
+            self.lost[host] = next(iter(_locks(host, answer)), None)
+            if len(self.lost) == 1:
+                on_lost(host, self.lost[host])
+
+
+def _locks(host: str, answer: CommandResult) -> list[Locked]:
+    return [
+        Locked(host, name, parse_holder(line), age)
+        for name, (age, line) in parse_locks(answer.stdout).items()
+    ]
+
+
+def hold_lock(run: Run, hosts: Iterable[str], ports: Ports | None = None) -> list[Locked]:
+    """Hold the lock of the run's deployment on `hosts`; returns the other locks of these hosts.
+
+    Does nothing with `--check`. What the run holds already is kept, and its `ports` are
+    rewritten when they are given. A lock whose holder was a process of this machine that is
+    gone is taken over. Raises LockedError when somebody else holds it for longer than
+    `--lock-timeout`. A host on which no lock can be made is only warned of: a full disk must
+    keep nobody from stopping what runs there.
+    """
+    if run.check or run.name is None:
+        return []
+    lock = run.lock
+    if lock is None:
+        lock = HeldLock(run.pool, run.name, this_process(run.clean(run.request.command)))
+    if ports is not None:
+        lock.holder = replace(lock.holder, ports={h: list(own) for h, own in ports.items()})
+    wanted = set(hosts)
+    todo = [
+        host
+        for host in run.inventory.hosts
+        if host in wanted and (ports is not None or host not in lock.hosts)
+    ]
+    others, trouble = _take(run, lock, todo)
+    run.lock = lock
+    for host, why in trouble.items():
+        run.say("warning", f"no lock can be held there: {why}", host=host)
+    lock.keep(lambda host, now: _say_lost(run, host, now))
+    return others
+
+
+def _take(run: Run, lock: HeldLock, hosts: Sequence[str]) -> tuple[list[Locked], dict[str, str]]:
+    replaceable: set[str] = set()
+    deadline = time.monotonic() + run.request.lock_timeout
+    waiting = False
+    while True:
+        found, others, trouble = lock.take(hosts, replaceable)
+        if found is None:
+            return others, trouble
+        if found.holder.id not in replaceable and is_gone(found.holder, found.silent):
+            run.say("note", f"took over the lock of a run that is gone: {found.holder}")
+            replaceable.add(found.holder.id)
+        elif found.holder.id not in replaceable and run.request.break_lock:
+            run.say("warning", f"broke the lock of {found}")
+            replaceable.add(found.holder.id)
+        elif time.monotonic() >= deadline:
+            raise LockedError(lock.name, found)
+        else:
+            if not waiting:
+                run.say("note", f"waiting for the lock of {lock.name}, held by {found}")
+            waiting = True
+            time.sleep(min(_POLL, max(0.1, deadline - time.monotonic())))
+
+
+def _say_lost(run: Run, host: str, now: Locked | None) -> None:
+    who = f"was taken by {now.holder}" if now else "was released by somebody"
+    run.say("warning", f"the lock of {run.name} {who}; this run goes on without it", host=host)
+
+
+def found_locks(
+    pool: ConnectionPool, hosts: Iterable[str], kind: Kind = "locks"
+) -> tuple[list[Locked], dict[str, OrcError]]:
+    """All locks of the hosts, and why a host said nothing."""
+    script = list_locks_script(kind)
+    return _gather(pool, hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
+
+
+def release_locks(
+    pool: ConnectionPool, hosts: Iterable[str], name: str, kind: Kind = "locks"
+) -> tuple[list[Locked], dict[str, OrcError]]:
+    """Release the lock `name` on the hosts, whoever holds it; returns what was released."""
+    script = release_lock_script(kind, name)
+    return _gather(pool, hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
+
+
+def _gather(
+    pool: ConnectionPool, hosts: Iterable[str], ask: Callable[[Connection], CommandResult]
+) -> tuple[list[Locked], dict[str, OrcError]]:
+    found: list[Locked] = []
+    silent: dict[str, OrcError] = {}
+    for host, answer in pool.map(hosts, ask).items():
+        if isinstance(answer, OrcError):
+            silent[host] = answer
+        elif answer.ok:
+            found += _locks(host, answer)
+        elif answer.exit_status != LOST:
+            why = answer.stderr.strip() or f"status {answer.exit_status}"
+            silent[host] = DeploymentError(f"its locks cannot be read: {why}", where=host)
+    return found, silent

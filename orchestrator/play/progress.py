@@ -1,0 +1,94 @@
+"""A run as it goes: which hosts have left it, what tasks registered, what is told and counted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
+from orchestrator.events.event import Event, Kind
+from orchestrator.inventory.load import Inventory
+from orchestrator.play.action import HostResult
+from orchestrator.play.choice import Choice
+from orchestrator.play.recap import Recap
+from orchestrator.play.run import Run
+from orchestrator.play.tasks import Task
+
+# What becomes of a failure: it counts, it is ignored, or a `rescue` follows.
+Fate = Literal["failed", "ignored", "rescued"]
+
+
+@dataclass
+class Progress:
+    """`out` are the hosts that failed or could not be reached: no later play has them."""
+
+    run: Run
+    choice: Choice
+    inventory: Inventory  # as the run was given it: plays narrow that of the run
+    recap: Recap = field(default_factory=Recap)
+    out: set[str] = field(default_factory=set)
+    registered: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stopped: threading.Event = field(default_factory=threading.Event)  # by Ctrl-C
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, task: Task, result: HostResult, fate: Fate = "failed") -> None:
+        """One host's result, as an event and in the recap. Any thread may call it."""
+        run = self.run
+        column = fate if result.status == "failed" else result.status
+        message = run.clean(result.message).removeprefix(f"{result.host}: ")
+        if column == "ignored":
+            message = f"{message}\n(ignored)".lstrip()
+        event = Event(
+            result.status,
+            message,
+            host=result.host,
+            replica=result.replica,
+            rank=result.rank,
+            task=task.action.name,
+            data=result.data,
+        )
+        with self._lock:
+            self.recap.count(result.host, column)
+            run.emit(event)
+
+    def tell_error(self, error: OrcError, fate: Fate = "failed") -> None:
+        """What an action raised; it decides the exit status unless it is ignored or rescued."""
+        if fate == "failed":
+            self.recap.error = error
+        for one in error.errors if isinstance(error, ErrorGroup) else (error,):
+            kind: Kind = "unreachable" if isinstance(one, UnreachableError) else "failed"
+            self.run.say(kind, f"{one}\n(ignored)" if fate == "ignored" else str(one))
+
+    def register(self, task: Task, host: str, result: Mapping[str, Any]) -> None:
+        if task.register is not None:
+            with self._lock:
+                self.registered.setdefault(host, {})[task.register] = result
+
+    def pause(self, seconds: float) -> None:
+        """Wait between two attempts. Raises KeyboardInterrupt once the run is interrupted."""
+        if self.stopped.wait(seconds):
+            raise KeyboardInterrupt
+
+
+def result_data(run: Run, results: list[HostResult]) -> dict[str, Any]:
+    """What `register` keeps of a task's results on one host, without secrets."""
+    statuses = {result.status for result in results}
+    data: dict[str, Any] = {}
+    for result in results:
+        data |= result.data
+    return {
+        **{key: _cleaned(run, value) for key, value in data.items()},
+        "changed": "changed" in statuses or data.get("changed") is True,
+        "failed": "failed" in statuses,
+        "unreachable": "unreachable" in statuses,
+        "skipped": bool(statuses) and statuses <= {"skipped"},
+        "msg": run.clean("\n".join(result.message for result in results if result.message)),
+    }
+
+
+def _cleaned(run: Run, value: Any) -> Any:
+    if isinstance(value, str):
+        return run.clean(value)
+    return [_cleaned(run, part) for part in value] if isinstance(value, list) else value

@@ -1,0 +1,127 @@
+"""Shell scripts that take, keep, release and show a lock: a directory made with `mkdir`.
+
+`/var/tmp/orc/locks/NAME/owner` says whose it is: its id, and a line of JSON. The time of that
+file is the holder's last sign of life. Every login may break what another login has taken, so
+nothing is written through a name that others can foresee.
+
+What a script does to a lock is not broken off by a connection that ends (`trap`), and two
+scripts do not work at the same time where the host has `flock`, as all but the smallest have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from orchestrator.runtime.container import FILES_DIRECTORY
+from orchestrator.runtime.scripts import CANNOT_WRITE, Script
+
+HELD = 77  # by somebody else, who is shown
+LOST = 78  # it is not, or no longer, the caller's
+
+Kind = Literal["locks", "watches"]  # one change at a time; one `orc watch` at a time
+
+_SCRIPT = f"""
+lock() {{
+  trap '' HUP INT TERM
+  umask 022
+  kind=$1 verb=$2 name=$3 id=$4
+  shift 4
+  for all in {FILES_DIRECTORY} {FILES_DIRECTORY}/$kind; do
+    [ -d $all ] || said=$(mkdir -m $([ $all = {FILES_DIRECTORY} ] && echo 1777 || echo 777) \\
+      $all 2>&1) || [ -d $all ] || {{ echo "$said" >&2; return {CANNOT_WRITE}; }}
+  done
+  exec 9<$all
+  flock 9 2>/dev/null
+  dir=$all/$name
+  $verb "$@"
+}}
+holder() {{
+  held=
+  [ ! -f "$1/owner" ] || read -r held <"$1/owner"
+}}
+show() {{
+  since=$(stat -c %Y "$1/owner" 2>/dev/null || date +%s)
+  printf '@lock %s %s\\n' "${{1##*/}}" $(($(date +%s) - since))
+  sed -n 2p "$1/owner" 2>/dev/null
+}}
+take() {{
+  owner=$1 replaceable=$2
+  if ! said=$(mkdir -m 777 "$dir" 2>&1); then
+    [ -d "$dir" ] || {{ echo "$said" >&2; return {CANNOT_WRITE}; }}
+    holder "$dir"
+    # Without an owner it is what a host left behind that went down meanwhile.
+    case ",$id,$replaceable,any," in
+      *,"${{held:-any}}",*) ;;
+      *) show "$dir"; return {HELD} ;;
+    esac
+  fi
+  set -C
+  new=$dir/owner.$id
+  printf '%s\\n%s\\n' "$id" "$owner" >"$new" && mv -f "$new" "$dir/owner" ||
+    {{ rm -rf "$dir"; return {CANNOT_WRITE}; }}
+  for other in $all/*/; do
+    [ "$other" = "$dir/" ] || show "${{other%/}}"
+  done
+}}
+beat() {{
+  holder "$dir"
+  [ "$held" = "$id" ] && touch -c "$dir/owner" && return 0
+  [ ! -d "$dir" ] || show "$dir"
+  return {LOST}
+}}
+release() {{
+  holder "$dir"
+  [ -d "$dir" ] && {{ [ "$held" = "$id" ] || [ "$id" = any ]; }} || return {LOST}
+  show "$dir"
+  mv "$dir" "$all/.$id.$$" && rm -rf "$all/.$id.$$"
+}}
+list() {{
+  for one in $all/*/; do
+    [ ! -d "$one" ] || show "${{one%/}}"
+  done
+}}
+lock "$@"
+"""
+
+
+def take_lock_script(
+    kind: Kind, name: str, lock_id: str, owner: str, replaceable: Iterable[str] = ()
+) -> Script:
+    """Take the lock `name`, or rewrite what stands in it when it is the caller's already.
+
+    `owner` is one line of text; `replaceable` are the ids of locks that it may replace. Prints
+    the other locks of the host. Ends with HELD, after printing the holder, or CANNOT_WRITE.
+    """
+    ids = ",".join(replaceable)
+    return Script(_SCRIPT, (kind, "take", name, lock_id, owner, ids))
+
+
+def beat_lock_script(kind: Kind, name: str, lock_id: str) -> Script:
+    """Say that the holder lives. Ends with LOST, after printing who holds it instead."""
+    return Script(_SCRIPT, (kind, "beat", name, lock_id))
+
+
+def release_lock_script(kind: Kind, name: str, lock_id: str = "any") -> Script:
+    """Remove the lock and print what it was. Ends with LOST when it is not the caller's; `any`
+    removes everybody's."""
+    return Script(_SCRIPT, (kind, "release", name, lock_id))
+
+
+def list_locks_script(kind: Kind) -> Script:
+    """Print all locks of the host."""
+    return Script(_SCRIPT, (kind, "list", "none", "none"))
+
+
+def parse_locks(stdout: str) -> dict[str, tuple[float, str]]:
+    """What these scripts print of locks: by name, the age of the last sign of life in seconds,
+    and the owner's line (empty where there is none)."""
+    locks: dict[str, tuple[float, str]] = {}
+    name = ""
+    for line in stdout.splitlines():
+        if line.startswith("@lock "):
+            _, name, age = line.split(" ", 2)
+            locks[name] = (float(age), "")
+        elif name:
+            locks[name] = (locks[name][0], line)
+    return locks
