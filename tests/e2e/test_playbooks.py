@@ -36,6 +36,8 @@ def groups(tmp_path: Path) -> Path:
 @pytest.fixture
 def two_models(fleet: Fleet, orc: Orc, groups: Path) -> Iterator[list[str]]:
     """The words that run the example on this fleet."""
+    for host in fleet.hosts:
+        fleet.host(host).run(["rm", "-f", "/tmp/balancer"])
     values = {"large_model": "orc/tiny-llama", "small_model": "orc/tiny-qwen3-moe"}
     yield [
         *("play", str(packaged_directory("playbooks") / "examples" / "two-models.yml")),
