@@ -97,8 +97,10 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run `orc` with `arguments`; returns the exit status. No traceback without -vv."""
     try:
-        result = app(args=arguments, prog_name="orc", standalone_mode=False)
-        return int(result or 0)
+        result = int(app(args=arguments, prog_name="orc", standalone_mode=False) or 0)
+        if result == ExitStatus.INTERRUPTED:  # typer makes it of a KeyboardInterrupt
+            raise KeyboardInterrupt
+        return result
     except OrcError as error:
         return _fail(f"error: {error}", error.exit_status, arguments)
     except (KeyboardInterrupt, typer.Abort):

@@ -96,7 +96,8 @@ def _batches(play: Play, settings: PlaySettings, everyone: Sequence[str], run: R
     replicas = run.replica_hosts
     units = units_of(everyone, replicas)
     if run.rolling is not None:
-        units = [unit for unit in units if unit.replica is not None]
+        by_number = {unit.replica: unit for unit in units}
+        units = [by_number[number] for number in run.rolling if number in by_number]
     elif replicas:
         spare = [unit.hosts[0] for unit in units if unit.replica is None]
         units = [unit for unit in units if unit.replica is not None]

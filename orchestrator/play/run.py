@@ -56,8 +56,9 @@ class Run:
     decision: Decision | None = None
     started: set[int] = field(default_factory=set)  # replicas that this run started
     stopped: int = 0  # containers that this run stopped
-    rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over
+    rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over, in its order
     aside: set[str] = field(default_factory=set)  # ids of the containers that it put aside
+    stopped_replicas: set[int] = field(default_factory=set)  # that it stopped to start them anew
     rolled: set[int] = field(default_factory=set)  # replicas that serve again after it
     put_back: set[int] = field(default_factory=set)  # those of them with the spec before
     endpoints: dict[Target, EndpointCheck] = field(default_factory=dict)
@@ -109,6 +110,10 @@ class Run:
         if self.decision is None:
             raise InputError("what runs is not known yet", hint="put the task `preflight` first")
         return self.decision
+
+    def starts(self, group: int) -> bool:
+        """Whether the decision is to start a group, anew or again."""
+        return any(one.replica == group and one.starts for one in self.decided.replicas)
 
     @property
     def secrets(self) -> list[Secret]:
