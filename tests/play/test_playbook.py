@@ -86,6 +86,7 @@ def test_a_wrong_playbook_is_refused_at_its_line(
     assert f"play.yml{where}" in message
     assert said in message
 
+
 READS = """
 - name: A play
   hosts: all
@@ -126,7 +127,9 @@ def test_a_fault_in_an_included_file_is_found_at_once_and_at_its_line(tmp_path: 
 
 def test_files_that_include_each_other_are_refused(tmp_path: Path) -> None:
     (tmp_path / "more.yml").write_text("- include_tasks: other.yml\n")
-    (tmp_path / "other.yml").write_text("- debug: a\n- include_tasks: ../{}/more.yml\n".format(tmp_path.name))
+    (tmp_path / "other.yml").write_text(
+        f"- debug: a\n- include_tasks: ../{tmp_path.name}/more.yml\n"
+    )
     with pytest.raises(InputError, match=r"other\.yml:2: .*more\.yml includes itself"):
         read(tmp_path, READS)
 
@@ -141,9 +144,17 @@ TASK = "- hosts: all\n  tasks:\n    - name: x\n"
         (TASK + "      run: ls\n      when: '{{ a }}'\n", ":5", "leave the braces out"),
         (TASK + "      run: ls\n      when: [a ==]\n", ":5", "is no expression"),
         (TASK + "      run: ls {{ a\n", ":4", "no template"),
-        (TASK + "      run: ls\n      register: my-name\n", ":5", "cannot be the name of a variable"),
+        (
+            TASK + "      run: ls\n      register: my-name\n",
+            ":5",
+            "cannot be the name of a variable",
+        ),
         (TASK + "      run: ls\n      delay: soon\n", ":5", "a duration is a number"),
-        (TASK + "      run: ls\n      retries: many\n      vars: {a b: 1}\n", ":6", "cannot be the name"),
+        (
+            TASK + "      run: ls\n      retries: many\n      vars: {a b: 1}\n",
+            ":6",
+            "cannot be the name",
+        ),
         (TASK + "      block: [run: ls]\n      register: a\n", ":5", "unknown key"),
         (TASK + "      block: [run: ls]\n      recue: [run: ls]\n", ":5", "did you mean 'rescue'?"),
         (TASK + "      rescue: [run: ls]\n", ":4", "unknown action or key 'rescue'"),
@@ -157,7 +168,11 @@ TASK = "- hosts: all\n  tasks:\n    - name: x\n"
         ("- hosts: all\n  hooks: {befor: []}\n  tasks: []\n", ":2", "did you mean 'before'?"),
         ("- hooks: {after: [preflight: ]}\n  tasks: []\n", ":1", "cannot be a hook"),
         ("- deployment: {name: a}\n  tasks: []\n", ":1", "a deployment needs a recipe"),
-        ("- deployment: {recipe: a, nods: '{{ n }}'}\n  tasks: []\n", ":1", "did you mean 'nodes'?"),
+        (
+            "- deployment: {recipe: a, nods: '{{ n }}'}\n  tasks: []\n",
+            ":1",
+            "did you mean 'nodes'?",
+        ),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_at_its_line(
