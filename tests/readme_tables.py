@@ -6,6 +6,7 @@ A test compares them, so that neither can change without the other.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from orchestrator.deployment import Deployment
 from orchestrator.inventory.host import HostSettings
+from orchestrator.play.actions.registry import ACTIONS
 
 README = Path(__file__).parents[1] / "README.md"
 MARKED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -45,7 +47,30 @@ def default(field: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-TABLES = {"orc_variables": table(HostSettings, "orc_"), "deployment": table(Deployment)}
+ACTS_ON = {
+    "host": "each host",
+    "batch": "the batch",
+    "replica": "replicas",
+    "deployment": "the deployment",
+}
+
+
+def action_table() -> str:
+    """Every action, by what it acts on and in the order of the registry."""
+    lines = ["| task | acts on | what it does | arguments |", "|---|---|---|---|"]
+    for action in sorted(ACTIONS.values(), key=lambda one: list(ACTS_ON).index(one.level)):
+        says = (sys.modules[action.perform.__module__].__doc__ or "").partition("\n\n")[0]
+        text = " ".join(says.split()).rstrip(".")
+        arguments = ", ".join(f"`{name}`" for name in action.arguments.model_fields)
+        lines.append(f"| `{action.name}` | {ACTS_ON[action.level]} | {text} | {arguments} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {
+    "orc_variables": table(HostSettings, "orc_"),
+    "deployment": table(Deployment),
+    "actions": action_table(),
+}
 
 
 def written(text: str) -> str:
