@@ -102,9 +102,7 @@ def _suggestions(
     return shown(wanted.recipe, suggest(hosts, catalog, wanted, facts))
 
 
-def _asked(
-    reach: Reach, name: str
-) -> tuple[Inventory, dict[str, HostFacts], PortUse, Placement]:
+def _asked(reach: Reach, name: str) -> tuple[Inventory, dict[str, HostFacts], PortUse, Placement]:
     """The inventory, what its hosts say, the ports that are not free for deployment `name`, and
     where its replicas run.
 
