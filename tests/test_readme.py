@@ -42,7 +42,7 @@ def test_the_sample_of_status_has_the_fields_that_status_prints() -> None:
     assert found is not None
     url = "http://10.1.0.11:8000"
     labels = {"orc.deployment": "kimi", "orc.nodes": "1", "orc.endpoint": url, "orc.model": "m"}
-    state = ContainerState("node01", "1", "orc-kimi-r0-n0", "running", labels, gpus=("0",))
+    state = ContainerState("node01", "1", "orc-kimi-r0-n0", "running", {**labels, "orc.gpus": "0"})
     checks = {Target(0, "node01", url, "m"): EndpointCheck("healthy")}
     gpus = {"node01": (GpuUse(0, 1, 2, 3),)}
     statuses = deployment_statuses([state], checks, {}, {url: Load(1, 0, 0.5)}, gpus)

@@ -179,6 +179,7 @@ def _measure(opened: Session, aim: _Aim, command: Sequence[str]) -> BenchRun:
     """Run it, showing what it says, and keep its result. Ctrl-C ends it on the host, too."""
     from orchestrator.cli.bench_results import BenchRun, store
     from orchestrator.health.targets import own_key
+    from orchestrator.play.history import group_spec
     from orchestrator.runtime.bench import inside_words, run_words, with_key
     from orchestrator.runtime.docker_commands import exec_command
     from orchestrator.secret import redact
@@ -222,7 +223,7 @@ def _measure(opened: Session, aim: _Aim, command: Sequence[str]) -> BenchRun:
             id="",
             deployment=deployment,
             time=round(time.time(), 3),
-            spec=deployment_spec(aim.states),
+            spec=group_spec(aim.states) or "",
             image=aim.engine.image,
             host=aim.host,
             endpoint=aim.target.endpoint or "",
@@ -250,11 +251,3 @@ def _result(printed: Sequence[str]) -> dict[str, object] | None:
     except ValueError:
         return None
     return result if isinstance(result, dict) else None
-
-
-def deployment_spec(states: Sequence[ContainerState]) -> str:
-    """What the whole deployment runs, in 12 digits: of its containers' names and spec hashes."""
-    import hashlib
-
-    lines = sorted(f"{state.name} {state.spec}" for state in states)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.cli.state import state_directory
 from orchestrator.errors import InputError, did_you_mean
+from orchestrator.state_directory import state_directory
 
 # Of the result of vLLM 0.32.0: a name and unit for people, the key, a factor, and whether more
 # is better.

@@ -94,7 +94,7 @@ def exec_(
     if inside is None and (rank is not None or replica is not None):
         raise UsageError("--rank and --replica go with --in NAME")
     with session(reach) as opened:
-        hosts = [host.name for host in opened.inventory.select(pattern)]
+        hosts = list(opened.inventory.limit(pattern).hosts)
         results: list[Result] = []
         if inside is None:
             places = [Place(host, host, command) for host in hosts]

@@ -147,7 +147,7 @@ def _replica(
     endpoints: tuple[tuple[Target, EndpointCheck], ...],
     seen: _Seen,
 ) -> ReplicaStatus:
-    ranks = [_rank(state, _gpus_of(state, seen.gpus.get(state.host, ()))) for state in states]
+    ranks = [_rank(state, seen.gpus.get(state.host, ())) for state in states]
     missing = _missing_ranks(states)
     ranks += [_missing(number, rank, seen.unknown_hosts) for rank in missing]
     ranks.sort(key=lambda rank: (rank.role == "decode", rank.rank))
@@ -158,13 +158,6 @@ def _replica(
     return ReplicaStatus(
         number, health, detail, tuple(ranks), endpoints, loads, tuple(_oddities(states))
     )
-
-
-def _gpus_of(state: ContainerState, gpus: tuple[GpuUse, ...]) -> tuple[GpuUse, ...]:
-    """The host's GPUs that the container was given by index."""
-    if "all" in state.gpus:
-        return gpus
-    return tuple(gpu for gpu in gpus if str(gpu.index) in state.gpus)
 
 
 def _oddities(states: Sequence[ContainerState]) -> Iterable[str]:
@@ -206,7 +199,7 @@ def _rank(state: ContainerState, gpus: tuple[GpuUse, ...]) -> RankStatus:
         fine=state.running,
         up_seconds=state.up_seconds,
         restart_count=state.restart_count,
-        gpus=gpus,
+        gpus=tuple(gpu for gpu in gpus if gpu.index in state.gpus),
     )
 
 

@@ -96,7 +96,8 @@ def find_drift(
     `unknown` are hosts that did not answer: nothing is said of what they should run. `salt` is
     the one with which `details` was fetched.
     """
-    everything = list(containers)
+    # What a roll has put aside is kept to go back to, and is no drift.
+    everything = [state for state in containers if not state.aside]
     ours = [state for state in everything if state.deployment == plan.name]
     by_place = {(state.host, state.name): state for state in everything}
     silent = set(unknown)
