@@ -47,7 +47,7 @@ def bench(
             autocompletion=deployment_names,
         ),
     ] = None,
-    start: Annotated[
+    origin: Annotated[
         str | None,
         typer.Option(
             "--from",
@@ -80,7 +80,7 @@ def bench(
     if not reach.inventory:
         raise UsageError("a benchmark needs an inventory", hint="give it with -i")
     with session(reach) as opened:
-        aim = _aim(opened, name, start, replica)
+        aim = _aim(opened, name, origin, replica)
         command = aim.command(more)
         if check:
             import shlex
@@ -145,13 +145,13 @@ class _Aim:
         return bench_command(self.engine.command, url, model, more)
 
 
-def _aim(opened: Session, name: str | None, start: str | None, replica: int | None) -> _Aim:
+def _aim(opened: Session, name: str | None, origin: str | None, replica: int | None) -> _Aim:
     """Raises DeploymentError when there is nothing to measure, InputError for a wrong host."""
     from orchestrator.health.observation import observe
 
     hosts = list(opened.inventory.hosts)
-    if start is not None:
-        opened.inventory.host(start)
+    if origin is not None:
+        opened.inventory.host(origin)
     seen = observe(opened.pool, hosts)
     chosen = choose(seen, name)
     states = seen.containers(chosen)
@@ -169,10 +169,10 @@ def _aim(opened: Session, name: str | None, start: str | None, replica: int | No
         )
     engine = wanted[0]
     client: ContainerState | None = engine
-    if start is not None:
-        able = [s for s in states if s.running and s.host == start and s.command[:1] == ("vllm",)]
+    if origin is not None:
+        able = [s for s in states if s.running and s.host == origin and s.command[:1] == ("vllm",)]
         client = able[0] if able else None
-    return _Aim(states, targets[0], engine, client, start or engine.host)
+    return _Aim(states, targets[0], engine, client, origin or engine.host)
 
 
 def _measure(opened: Session, aim: _Aim, command: Sequence[str]) -> BenchRun:

@@ -86,8 +86,9 @@ def exec_(
 ) -> int:
     """Run a command on the hosts of PATTERN at once, each line after its host's name.
 
-    The words are the command's own: no shell reads them (`-- sh -c '...'` asks for one). Exit
-    status: 0 if it ended with 0 everywhere, 2 if it failed somewhere, 4 if a host was not reached.
+    The words are the command's own: no shell reads them (`-- sh -c '...'` asks for one). Ctrl-C
+    ends it on the hosts, but not what was begun inside a container. Exit status: 0 if it ended
+    with 0 everywhere, 2 if it failed somewhere, 4 if a host was not reached.
     """
     from orchestrator.errors import UsageError
 
