@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from orchestrator.health.endpoint import EndpointCheck, Target
 from orchestrator.health.metrics import Load
-from orchestrator.planning.drift import TOGETHER
+from orchestrator.planning.drift import started_alone
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.gpu_use import GpuUse
 
@@ -172,11 +172,9 @@ def _oddities(states: Sequence[ContainerState]) -> Iterable[str]:
     images = {state.image for state in states}
     if len(images) > 1:
         yield f"its ranks run different images: {', '.join(sorted(images))}"
-    eldest = max((state.up_seconds or 0.0 for state in states), default=0.0)
     for state in states:
-        if state.up_seconds is not None and eldest - state.up_seconds > TOGETHER:
-            late = eldest - state.up_seconds
-            yield f"{state.name} on {state.host} was started {late:.0f} s after the others"
+        if late := started_alone(state, states):
+            yield f"{state.name} on {state.host} was started {late}"
 
 
 def _missing_ranks(states: Sequence[ContainerState]) -> list[int]:

@@ -65,7 +65,7 @@ def test_a_rank_that_was_started_by_itself_is_found_by_its_age(plan: Plan) -> No
     head, worker = (running(node, up_seconds=3600.0) for node in plan.nodes)
     late = replace(worker, up_seconds=600.0)
     assert differences(plan, [head, late]) == [
-        (late.name, "started: 3000 s after them -> with the other ranks")
+        (late.name, "started: 3000 s after the others -> with the other ranks")
     ]
     assert differences(plan, [head, replace(worker, up_seconds=3570.0)]) == []
 
