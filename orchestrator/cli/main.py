@@ -12,9 +12,11 @@ import typer
 
 from orchestrator import __version__
 from orchestrator.cli import lock, recipes
+from orchestrator.cli.bench import bench
 from orchestrator.cli.check import check
 from orchestrator.cli.diff import diff
 from orchestrator.cli.down import down
+from orchestrator.cli.exec_command import exec_
 from orchestrator.cli.history import history
 from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
@@ -65,6 +67,8 @@ app.command()(up)
 app.command()(status)
 app.command()(logs)
 app.command()(probe)
+app.command("exec")(exec_)
+app.command()(bench)
 app.command()(roll)
 app.command()(restart)
 app.command()(play)
