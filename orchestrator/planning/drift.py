@@ -22,7 +22,7 @@ from orchestrator.runtime.image import is_digest, repository
 from orchestrator.secret import REDACTED, Secret, is_secret_name
 
 # Ranks of a group are started at once: one that is this much younger was started by itself.
-_TOGETHER = 60.0  # seconds
+TOGETHER = 60.0  # seconds
 
 Details = Mapping[str, HostDetails]  # by host
 
@@ -185,7 +185,7 @@ def _started_alone(state: ContainerState, group: Sequence[ContainerState]) -> st
     if state.up_seconds is None or len(ages) < 2:
         return None
     late = max(ages) - state.up_seconds
-    return f"{late:.0f} s after them" if late > _TOGETHER else None
+    return f"{late:.0f} s after them" if late > TOGETHER else None
 
 
 def _arguments(spec: LaunchSpec, state: ContainerState) -> Iterator[Difference]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from orchestrator.runtime.container import AFTER, BEFORE
+from orchestrator.runtime.gpu_use import GpuUse, parse_gpu_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class ContainerState:
     oom_killed: bool = False
     error: str = ""  # why docker could not start it
     restart_count: int = 0
+    gpus: tuple[str, ...] = ()  # of NVIDIA, as it was given them: indices or UUIDs, or `all`
     up_seconds: float | None = None  # since it started, while it runs
     ended_seconds_ago: float | None = None
 
@@ -104,6 +106,7 @@ class HostObservation:
     host: str
     containers: tuple[ContainerState, ...] = ()
     last_lines: Mapping[str, str] = field(default_factory=dict)  # by container name
+    gpus: tuple[GpuUse, ...] = ()  # where they were asked for
     error: str | None = None
 
 
@@ -112,7 +115,8 @@ def parse_observation(host: str, status: int, stdout: str, stderr: str = "") -> 
     complaint = _docker_error(stderr)
     if status != 0 or complaint:
         return HostObservation(host, error=complaint or f"docker ps ended with {status}")
-    lines = iter(stdout.splitlines())
+    every_line = stdout.splitlines()
+    lines = iter(every_line)
     now = _host_clock(next(lines, ""))
     found: dict[str, ContainerState] = {}
     last_lines: dict[str, str] = {}
@@ -122,7 +126,7 @@ def parse_observation(host: str, status: int, stdout: str, stderr: str = "") -> 
             found[state.id] = state
         elif line.startswith("@log "):
             last_lines[line.removeprefix("@log ")] = next(lines, "")
-    return HostObservation(host, tuple(found.values()), last_lines)
+    return HostObservation(host, tuple(found.values()), last_lines, parse_gpu_use(every_line))
 
 
 def parse_log_tails(stdout: str) -> dict[str, list[str]]:
@@ -158,9 +162,19 @@ def _container(host: str, data: dict[str, Any], now: float | None) -> ContainerS
         oom_killed=bool(state.get("OOMKilled")),
         error=state.get("Error") or "",
         restart_count=data.get("restarts") or 0,
+        gpus=_gpus(data.get("gpus") or ()),
         up_seconds=_age(now, started) if status == "running" else None,
         ended_seconds_ago=_age(now, finished) if status in ("exited", "dead") else None,
     )
+
+
+def _gpus(requests: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Of docker's DeviceRequests: `--gpus all`, `--gpus device=0,1`, or CDI's names."""
+    found: list[str] = []
+    for request in requests:
+        ids = request.get("DeviceIDs") or (["all"] if request.get("Count") == -1 else [])
+        found += [name.rpartition("=")[2] for name in ids]
+    return tuple(found)
 
 
 def _host_clock(line: str) -> float | None:

@@ -85,22 +85,20 @@ class _Look:
     def everything(self) -> list[ContainerState]:
         return [state for host in self.observation.hosts for state in host.containers]
 
-    @property
-    def fingerprint(self) -> set[tuple[str, str, str]]:
-        return {(state.host, state.id, state.status) for state in self.everything}
-
 
 def _planned(run: Run, report: Report, *, lock: bool) -> _Look:
-    """Plan, and hold the lock of what was planned. The plan is made of what was seen under the
-    lock, and keeps clear of what others have planned and not started yet."""
-    others: list[Locked] = []
-    look = _look_and_plan(run, others, report)
+    """Plan, and hold the lock of what was planned. What is decided on is seen under the lock, and
+    the plan keeps clear of what others have planned and not started yet."""
+    look = _look_and_plan(run, [], report)
+    if not lock:
+        return look
     for _ in range(_MOST_PLANS):
-        if not lock:
-            return look
         others = hold_lock(run, _concerned(run, look), _ports(run.planned))
-        if not _collides(run, others) and _unchanged(run, look):
-            return look
+        reached = [host.host for host in look.observation.hosts]
+        now = _Look(observe(run.pool, reached), look.hosts)
+        _refuse_unanswered(now.observation, now.hosts)
+        if _own(run, now) == _own(run, look) and not _collides(run, others, now):
+            return now
         _gather(run)
         look = _look_and_plan(run, others, report)
     raise DeploymentError(
@@ -137,20 +135,17 @@ def _ports(planned: Plan) -> dict[str, list[int]]:
     return ports
 
 
-def _collides(run: Run, others: Sequence[Locked]) -> bool:
-    """Whether another, who was first, has planned with a port of this plan."""
+def _own(run: Run, look: _Look) -> set[tuple[str, str]]:
+    return {(state.host, state.id) for state in look.observation.containers(run.name)}
+
+
+def _collides(run: Run, others: Sequence[Locked], look: _Look) -> bool:
+    """Whether another, who was first, has planned or started with a port of this plan."""
+    assert run.name is not None
+    theirs = ports_in_use(run.name, {}, look.everything)
+    theirs = with_planned_ports(theirs, {lock.name: lock.holder.ports for lock in others})
     mine = _ports(run.planned)
-    return any(
-        set(ports) & set(mine.get(host, ()))
-        for lock in others
-        for host, ports in lock.holder.ports.items()
-    )
-
-
-def _unchanged(run: Run, look: _Look) -> bool:
-    """Whether the lock came before anything else happened."""
-    reached = [host.host for host in look.observation.hosts]
-    return _Look(observe(run.pool, reached), look.hosts).fingerprint == look.fingerprint
+    return any(set(ports) & set(mine.get(host, ())) for host, ports in theirs.busy.items())
 
 
 def _spec_changes(planned: Plan, decision: Decision) -> dict[int, SpecChange]:
