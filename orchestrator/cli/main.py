@@ -12,16 +12,20 @@ import typer
 
 from orchestrator import __version__
 from orchestrator.cli import lock, recipes
+from orchestrator.cli.bench import bench
 from orchestrator.cli.check import check
 from orchestrator.cli.diff import diff
 from orchestrator.cli.down import down
+from orchestrator.cli.exec_command import exec_
 from orchestrator.cli.history import history
 from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
+from orchestrator.cli.play import play
 from orchestrator.cli.probe import probe
 from orchestrator.cli.restart import restart
 from orchestrator.cli.roll import roll
+from orchestrator.cli.schema import schema
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
 from orchestrator.cli.watch import watch
@@ -63,11 +67,15 @@ app.command()(up)
 app.command()(status)
 app.command()(logs)
 app.command()(probe)
+app.command("exec")(exec_)
+app.command()(bench)
 app.command()(roll)
 app.command()(restart)
+app.command()(play)
 app.command()(down)
-app.command()(history)
 app.command()(watch)
+app.command()(history)
+app.command()(schema)
 lock.register(app)
 recipes.register(app)
 
@@ -97,8 +105,10 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run `orc` with `arguments`; returns the exit status. No traceback without -vv."""
     try:
-        result = app(args=arguments, prog_name="orc", standalone_mode=False)
-        return int(result or 0)
+        result = int(app(args=arguments, prog_name="orc", standalone_mode=False) or 0)
+        if result == ExitStatus.INTERRUPTED:  # typer makes it of a KeyboardInterrupt
+            raise KeyboardInterrupt
+        return result
     except OrcError as error:
         return _fail(f"error: {error}", error.exit_status, arguments)
     except (KeyboardInterrupt, typer.Abort):

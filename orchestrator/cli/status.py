@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
 
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
@@ -13,105 +16,111 @@ from orchestrator.cli.options import (
     JsonOption,
     VerboseOption,
 )
-from orchestrator.cli.session import Reach, not_there, session, where_known
+from orchestrator.cli.session import Reach, session
 from orchestrator.errors import ExitStatus
-from orchestrator.planning.service import group_name
 
 if TYPE_CHECKING:
-    from orchestrator.health.observation import Observation
-    from orchestrator.health.status import DeploymentStatus, ReplicaStatus
-
-# A completion under load may take long; that alone is no failure, so it is not waited for.
-_COMPLETION_TIMEOUT = 5.0
+    from orchestrator.health.look import Look
 
 
 @grouped
 def status(
     reach: Reach,
     name: DeploymentArgument = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.5, help="Seconds between two looks of --watch.")
+    ] = 2.0,
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Show every rank and endpoint. Exit status: 0 healthy, 2 failed, 4 hosts unreachable."""
-    from orchestrator.health.observation import observe
-    from orchestrator.health.probe import probe_endpoints
-    from orchestrator.health.status import deployment_statuses
-    from orchestrator.health.targets import running_targets
+    """Show every rank and endpoint: health, uptime, GPUs, requests, KV cache, tokens per second.
+
+    Exit status: 0 healthy, 2 failed, 4 hosts unreachable. Rates are those of the last second, or
+    since the look before.
+    """
+    from orchestrator.health.look import look
 
     with session(reach) as opened:
-        seen = observe(opened.pool, opened.inventory.hosts)
-        states = seen.containers(name)
-        checks = probe_endpoints(
-            opened.pool, running_targets(states), completion_timeout=_COMPLETION_TIMEOUT
-        )
-    statuses = deployment_statuses(states, checks, seen.unknown)
-    result = exit_status(statuses, seen, name)
+        hosts = list(opened.inventory.hosts)
+
+        def again(before: Look | None) -> Look:
+            return look(opened.pool, hosts, name, before)
+
+        if watch:
+            _watch(again, name, interval, as_json)
+        found = again(None)
+    result = exit_status(found, name)
     if as_json:
-        document = {
-            "deployments": [one.to_dict() for one in statuses],
-            "unreachable": dict(seen.unreachable),
-            "broken": dict(seen.broken),
-            "exit_status": int(result),
-        }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        sys.stdout.write(json.dumps(document(found, name), indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(status_lines(statuses, seen, name)) + "\n")
+        from orchestrator.cli.status_text import status_lines
+
+        sys.stdout.write("\n".join(status_lines(found, name)) + "\n")
     return int(result)
 
 
-def exit_status(
-    statuses: Sequence[DeploymentStatus], seen: Observation, name: str | None = None
-) -> ExitStatus:
+def exit_status(found: Look, name: str | None = None) -> ExitStatus:
     """A failure that is known weighs more than what is not known.
 
     A deployment that was named and of which no container runs anywhere is a failure as well.
     """
-    if any(one.failed for one in statuses) or seen.broken:
+    if any(one.failed for one in found.statuses) or found.seen.broken:
         return ExitStatus.FAILED
-    if seen.unreachable:
+    if found.seen.unreachable:
         return ExitStatus.UNREACHABLE
-    return ExitStatus.FAILED if name and not statuses else ExitStatus.OK
+    return ExitStatus.FAILED if name and not found.statuses else ExitStatus.OK
 
 
-def status_lines(
-    statuses: Sequence[DeploymentStatus], seen: Observation, name: str | None
-) -> list[str]:
-    """The whole output for a person."""
-    lines: list[str] = []
-    for one in statuses:
-        lines.append(one.name)
-        for replica in one.replicas:
-            lines += _replica_lines(replica)
-    if not statuses:
-        text = not_there(seen, name) if name else "nothing is deployed"
-        lines.append(text + where_known(seen))
-    for host, why in _unknown(seen).items():
-        lines.append(f"{host}: unknown: {why.removeprefix(f'{host}: ')}")
-    return lines
+def document(found: Look, name: str | None) -> dict[str, Any]:
+    """What `--json` prints; the README says what its fields mean."""
+    return {
+        "deployments": [one.to_dict() for one in found.statuses],
+        "unreachable": dict(found.seen.unreachable),
+        "broken": dict(found.seen.broken),
+        "exit_status": int(exit_status(found, name)),
+    }
 
 
-def _unknown(seen: Observation) -> Mapping[str, str]:
-    return {**seen.unreachable, **{host: f"docker: {why}" for host, why in seen.broken.items()}}
+def _watch(
+    again: Callable[[Look | None], Look], name: str | None, interval: float, as_json: bool
+) -> NoReturn:
+    """Look for ever: redrawn on a terminal, else one block of lines, or line of JSON, each time."""
+    from orchestrator.cli.status_text import status_lines
+    from orchestrator.events.console import use_colour
+
+    show: Callable[[list[str]], None] = _write
+    live = None
+    if use_colour(sys.stdout) and not as_json:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        live = Live(console=Console(file=sys.stdout), auto_refresh=False, screen=True)
+        live.start()
+
+        def show(lines: list[str]) -> None:
+            assert live is not None
+            live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    found = None
+    try:
+        while True:
+            began = time.monotonic()
+            found = again(found)
+            if as_json:
+                line = {"time": round(time.time(), 3), **document(found, name)}
+                show([json.dumps(line)])
+            else:
+                show([time.strftime("%H:%M:%S"), *status_lines(found, name), ""])
+            time.sleep(max(0.0, interval - (time.monotonic() - began)))
+    finally:
+        if live is not None:
+            live.stop()
 
 
-def _replica_lines(replica: ReplicaStatus) -> list[str]:
-    detail = f": {replica.detail}" if replica.detail else ""
-    lines = [f"  {group_name(replica.replica)}  {replica.health}{detail}"]
-    for rank in replica.ranks:
-        up = "" if rank.up_seconds is None else f"  up {_duration(rank.up_seconds)}"
-        again = f"  restarted {rank.restart_count} times" if rank.restart_count else ""
-        lines.append(
-            f"    rank {rank.rank}  {rank.role:<9} {rank.host or '-':<16} {rank.state}{up}{again}"
-        )
-    for target, check in replica.endpoints:
-        lines.append(f"    {target.url}  {target.model}  {check.detail or 'answers'}")
-    return lines
-
-
-def _duration(seconds: float) -> str:
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+def _write(lines: list[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()

@@ -38,6 +38,15 @@ class Observation:
         """What a roll has put aside, to go back to."""
         return tuple(state for state in self._ours(deployment) if state.aside)
 
+    def shown(self, deployment: str | None = None) -> tuple[ContainerState, ...]:
+        """Our containers; of a group that a roll has stopped and not started, those put aside."""
+        there = {(state.deployment, state.replica) for state in self.containers(deployment)}
+        return tuple(
+            state
+            for state in self._ours(deployment)
+            if not state.aside or (state.deployment, state.replica) not in there
+        )
+
     def everything(self, deployment: str) -> tuple[ContainerState, ...]:
         """All containers of a deployment, also those put aside."""
         return self._ours(deployment)
@@ -62,15 +71,17 @@ def run_script(
     return connection.script(script.text, script.arguments, timeout=timeout)
 
 
-def observe_host(connection: Connection, last_line_of: Sequence[str] = ()) -> HostObservation:
+def observe_host(
+    connection: Connection, last_line_of: Sequence[str] = (), *, gpus: bool = False
+) -> HostObservation:
     """One look at one host. Raises UnreachableError; a docker that is down is a result."""
-    result = run_script(connection, observe_script(last_line_of), timeout=LOOK_TIMEOUT)
+    result = run_script(connection, observe_script(last_line_of, gpus=gpus), timeout=LOOK_TIMEOUT)
     return parse_observation(connection.host, result.exit_status, result.stdout, result.stderr)
 
 
-def observe(pool: ConnectionPool, hosts: Iterable[str]) -> Observation:
-    """One look at every host."""
-    answers = pool.map(hosts, observe_host)
+def observe(pool: ConnectionPool, hosts: Iterable[str], *, gpus: bool = False) -> Observation:
+    """One look at every host; with `gpus` also at how much of its GPUs is in use."""
+    answers = pool.map(hosts, lambda connection: observe_host(connection, gpus=gpus))
     seen: list[HostObservation] = []
     unreachable: dict[str, str] = {}
     broken: dict[str, str] = {}

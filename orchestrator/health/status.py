@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from orchestrator.health.endpoint import EndpointCheck, Target
+from orchestrator.health.metrics import Load
+from orchestrator.planning.drift import started_alone
 from orchestrator.runtime.containers import ContainerState
+from orchestrator.runtime.gpu_use import GpuUse
 
 Health = Literal["healthy", "slow", "starting", "failed", "unknown"]
 
@@ -24,6 +27,7 @@ class RankStatus:
     fine: bool
     up_seconds: float | None = None
     restart_count: int = 0
+    gpus: tuple[GpuUse, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -34,18 +38,22 @@ class RankStatus:
             "state": self.state,
             "up_seconds": self.up_seconds,
             "restart_count": self.restart_count,
+            "gpus": [asdict(gpu) for gpu in self.gpus],
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """One replica. `detail` says why it is not healthy."""
+    """One replica. `detail` says why it is not healthy; `loads` are by URL, of those endpoints
+    that tell; `notes` are what looks wrong with it though it may be healthy."""
 
     replica: int
     health: Health
     detail: str
     ranks: tuple[RankStatus, ...]
     endpoints: tuple[tuple[Target, EndpointCheck], ...] = ()
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -60,9 +68,11 @@ class ReplicaStatus:
                     "model": target.model,
                     "stage": check.stage,
                     "detail": check.detail,
+                    "load": self.loads[target.url].to_dict() if target.url in self.loads else None,
                 }
                 for target, check in self.endpoints
             ],
+            "notes": list(self.notes),
         }
 
 
@@ -92,8 +102,10 @@ def deployment_statuses(
     states: Iterable[ContainerState],
     checks: Mapping[Target, EndpointCheck],
     unknown_hosts: Mapping[str, str],
+    loads: Mapping[str, Load] | None = None,
+    gpus: Mapping[str, tuple[GpuUse, ...]] | None = None,
 ) -> list[DeploymentStatus]:
-    """Every deployment of which a container was seen.
+    """Every deployment of which a container was seen; loads are by URL, GPUs by host.
 
     A rank that is missing while there are hosts of which nothing is known is unknown, not
     failed: it may be there.
@@ -101,40 +113,68 @@ def deployment_statuses(
     by_name: dict[str, list[ContainerState]] = {}
     for state in states:
         by_name.setdefault(state.deployment or "", []).append(state)
+    seen = _Seen(checks, unknown_hosts, loads or {}, gpus or {})
     return [
-        DeploymentStatus(name, tuple(_replicas(by_name[name], checks, unknown_hosts)))
-        for name in sorted(by_name)
+        DeploymentStatus(name, tuple(_replicas(by_name[name], seen))) for name in sorted(by_name)
     ]
 
 
-def _replicas(
-    states: Sequence[ContainerState],
-    checks: Mapping[Target, EndpointCheck],
-    unknown_hosts: Mapping[str, str],
-) -> Iterable[ReplicaStatus]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen beside the containers."""
+
+    checks: Mapping[Target, EndpointCheck]
+    unknown_hosts: Mapping[str, str]
+    loads: Mapping[str, Load]
+    gpus: Mapping[str, tuple[GpuUse, ...]]
+
+
+def _replicas(states: Sequence[ContainerState], seen: _Seen) -> Iterable[ReplicaStatus]:
     for number in sorted({state.replica for state in states}):
         own = sorted((s for s in states if s.replica == number), key=lambda s: s.rank)
         urls = {state.endpoint for state in own if state.endpoint}
         asked = tuple(
             (target, check)
-            for target, check in checks.items()
+            for target, check in seen.checks.items()
             if target.replica == number and target.url in urls
         )
-        yield _replica(number, own, asked, unknown_hosts)
+        yield _replica(number, own, asked, seen)
 
 
 def _replica(
     number: int,
     states: Sequence[ContainerState],
     endpoints: tuple[tuple[Target, EndpointCheck], ...],
-    unknown_hosts: Mapping[str, str],
+    seen: _Seen,
 ) -> ReplicaStatus:
-    ranks = [_rank(state) for state in states]
+    ranks = [_rank(state, seen.gpus.get(state.host, ())) for state in states]
     missing = missing_ranks(states)
-    ranks += [_missing(number, rank, unknown_hosts) for rank in missing]
+    ranks += [_missing(number, rank, seen.unknown_hosts) for rank in missing]
     ranks.sort(key=lambda rank: (rank.role == "decode", rank.rank))
-    health, detail = _judge(ranks, states, endpoints, bool(missing and unknown_hosts))
-    return ReplicaStatus(number, health, detail, tuple(ranks), endpoints)
+    health, detail = _judge(ranks, states, endpoints, bool(missing and seen.unknown_hosts))
+    loads = {
+        target.url: seen.loads[target.url] for target, _ in endpoints if target.url in seen.loads
+    }
+    return ReplicaStatus(
+        number, health, detail, tuple(ranks), endpoints, loads, tuple(_oddities(states))
+    )
+
+
+def _oddities(states: Sequence[ContainerState]) -> Iterable[str]:
+    """What can be told to be wrong without a plan; `orc diff` tells the rest."""
+    places: dict[tuple[int, str], str] = {}
+    for state in states:
+        first = places.setdefault((state.rank, state.role), state.name)
+        if first != state.name:
+            yield f"{first} and {state.name} both say that they are rank {state.rank}"
+        if not state.name.startswith(f"orc-{state.deployment}-"):
+            yield f"{state.name} on {state.host} does not have the name that orc gave it"
+    images = {state.image for state in states}
+    if len(images) > 1:
+        yield f"its ranks run different images: {', '.join(sorted(images))}"
+    for state in states:
+        if late := started_alone(state, states):
+            yield f"{state.name} on {state.host} was started {late}"
 
 
 def missing_ranks(states: Sequence[ContainerState]) -> list[int]:
@@ -147,7 +187,7 @@ def missing_ranks(states: Sequence[ContainerState]) -> list[int]:
     return [rank for rank in range(expected) if rank not in present]
 
 
-def _rank(state: ContainerState) -> RankStatus:
+def _rank(state: ContainerState, gpus: tuple[GpuUse, ...]) -> RankStatus:
     return RankStatus(
         replica=state.replica,
         rank=state.rank,
@@ -157,6 +197,7 @@ def _rank(state: ContainerState) -> RankStatus:
         fine=state.running,
         up_seconds=state.up_seconds,
         restart_count=state.restart_count,
+        gpus=tuple(gpu for gpu in gpus if gpu.index in state.gpus),
     )
 
 

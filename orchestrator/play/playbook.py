@@ -94,7 +94,7 @@ class _Reader:
 
     def _block(self, data: dict[str, Any], place: Place, given: _Inherited) -> Block:
         keys = self.document.validate(BlockKeys, data, place)
-        self._check_expressions(keys, place)
+        self._check_templates(keys.vars, (*place, "vars"))
         inner = given.with_keys(keys)
         return Block(
             tasks=self.steps(keys.block, (*place, "block"), inner),
@@ -104,7 +104,7 @@ class _Reader:
 
     def _include(self, data: dict[str, Any], place: Place, given: _Inherited) -> Block:
         keys = self.document.validate(IncludeKeys, data, place)
-        self._check_expressions(keys, place)
+        self._check_templates(keys.vars, (*place, "vars"))
         path = self.files[-1].parent / keys.include_tasks
         at: Place = (*place, "include_tasks")
         if has_template(keys.include_tasks):
@@ -149,7 +149,7 @@ class _Reader:
         action = self.actions[named[0]]
         written = {key: value for key, value in data.items() if key in known}
         keys = document.validate(TaskKeys, written, place)
-        self._check_expressions(keys, place)
+        self._check_templates(keys.vars, (*place, "vars"))
         inner = given.with_keys(keys)
         return Task(
             name=keys.name or action.name,
@@ -194,12 +194,6 @@ class _Reader:
             self.document.validate(action.arguments, arguments, place)
         return arguments
 
-    def _check_expressions(self, keys: SharedKeys, place: Place) -> None:
-        for name in ("when", "until", "failed_when", "changed_when"):
-            for condition in getattr(keys, name, None) or ():
-                self._check_templates(f"{{{{ {condition} }}}}", (*place, name))
-        self._check_templates(keys.vars, (*place, "vars"))
-
     def _check_templates(self, value: Any, place: Place) -> None:
         wrong = check_syntax(value)
         if wrong:
@@ -208,16 +202,15 @@ class _Reader:
 
 def _play(document: Document, index: int, data: Any, actions: Mapping[str, AnyAction]) -> Play:
     keys = document.validate(PlayKeys, data, (index,))
-    deployment = None
     if keys.deployment is not None:
-        deployment = document.validate(Deployment, keys.deployment, (index, "deployment"))
+        _check_deployment(document, keys.deployment, (index, "deployment"))
     reader = _Reader(document, actions, (Path(document.path),))
     given = _Inherited(tags=frozenset(keys.tags))
     play = Play(
         name=keys.name or keys.hosts,
         hosts=keys.hosts,
         tasks=reader.steps(keys.tasks, (index, "tasks"), given),
-        deployment=deployment,
+        deployment=keys.deployment,
         variables=keys.vars,
         serial=tuple(keys.serial),
         max_fail_percentage=keys.max_fail_percentage,
@@ -228,6 +221,21 @@ def _play(document: Document, index: int, data: Any, actions: Mapping[str, AnyAc
     if play.serial:
         _check_batches(play)
     return play
+
+
+def _check_deployment(document: Document, data: Mapping[str, Any], place: Place) -> None:
+    """Fields with templates are checked once these are filled in. Those of `env` are the plan's
+    to fill in, for each host."""
+    plain = {
+        name: value for name, value in data.items() if name == "env" or not has_template(value)
+    }
+    document.validate(Deployment, {"recipe": "", **plain}, place)
+    for name in data:
+        if name not in Deployment.model_fields:  # such as one with a template behind it
+            hint = did_you_mean(str(name), Deployment.model_fields)
+            raise document.error(f"unknown key {name!r}", (*place, name), hint=hint)
+    if "recipe" not in data:
+        raise document.error("a deployment needs a recipe", place)
 
 
 def _hooks(reader: _Reader, keys: HooksKeys, place: Place, given: _Inherited) -> Hooks:

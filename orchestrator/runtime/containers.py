@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.runtime.container import AFTER, BEFORE
+from orchestrator.runtime.gpu_use import GpuUse, parse_gpu_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,12 @@ class ContainerState:
         return self.labels.get("orc.spec", "")
 
     @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPUs of its host that it was given."""
+        given = self.labels.get("orc.gpus", "").split(",")
+        return tuple(int(gpu) for gpu in given if gpu.isdecimal())
+
+    @property
     def endpoint(self) -> str | None:
         """The URL of its API, when it serves one."""
         return self.labels.get("orc.endpoint")
@@ -104,6 +111,7 @@ class HostObservation:
     host: str
     containers: tuple[ContainerState, ...] = ()
     last_lines: Mapping[str, str] = field(default_factory=dict)  # by container name
+    gpus: tuple[GpuUse, ...] = ()  # where they were asked for
     error: str | None = None
 
 
@@ -112,7 +120,8 @@ def parse_observation(host: str, status: int, stdout: str, stderr: str = "") -> 
     complaint = _docker_error(stderr)
     if status != 0 or complaint:
         return HostObservation(host, error=complaint or f"docker ps ended with {status}")
-    lines = iter(stdout.splitlines())
+    every_line = stdout.splitlines()
+    lines = iter(every_line)
     now = _host_clock(next(lines, ""))
     found: dict[str, ContainerState] = {}
     last_lines: dict[str, str] = {}
@@ -122,7 +131,7 @@ def parse_observation(host: str, status: int, stdout: str, stderr: str = "") -> 
             found[state.id] = state
         elif line.startswith("@log "):
             last_lines[line.removeprefix("@log ")] = next(lines, "")
-    return HostObservation(host, tuple(found.values()), last_lines)
+    return HostObservation(host, tuple(found.values()), last_lines, parse_gpu_use(every_line))
 
 
 def parse_log_tails(stdout: str) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from orchestrator.errors import InputError
 from orchestrator.runtime.container import FILES_DIRECTORY, Container
+from orchestrator.runtime.gpu_use import GPU_USE
 from orchestrator.secret import Secret
 
 # Statuses of the scripts below; docker's own are 1 and 125 to 127.
@@ -185,10 +186,12 @@ class Script:
         return f"Script(arguments={self.arguments!r})"  # the text may hold secrets
 
 
-def observe_script(last_line_of: Sequence[str] = ()) -> Script:
-    """Report all labelled containers, those with a name like ours, and the last log line of
-    `last_line_of`. `containers.parse_observation` reads what it prints."""
-    return Script(_OBSERVE, tuple(last_line_of))
+def observe_script(last_line_of: Sequence[str] = (), *, gpus: bool = False) -> Script:
+    """Report all labelled containers, those with a name like ours, the last log line of
+    `last_line_of`, and with `gpus` how much of the GPUs is in use.
+    `containers.parse_observation` reads what it prints."""
+    text = GPU_USE + _OBSERVE.replace("  return 0\n", "  gpus\n  return 0\n") if gpus else _OBSERVE
+    return Script(text, tuple(last_line_of))
 
 
 def start_script(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.health.endpoint import EndpointCheck, Target
+from orchestrator.health.metrics import Load
 from orchestrator.health.status import DeploymentStatus, deployment_statuses
 from orchestrator.runtime.containers import ContainerState
+from orchestrator.runtime.gpu_use import GpuUse
 
 URL = "http://10.1.0.11:8000"
 TARGET = Target(0, "node01", URL, "kimi")
@@ -106,3 +109,33 @@ def test_deployments_are_told_apart() -> None:
     other = ContainerState("node01", "x", "x", "running", {"orc.deployment": "llama"})
     names = [status.name for status in deployment_statuses([*BOTH, other], {}, {})]
     assert names == ["kimi", "llama"]
+
+
+def test_a_ranks_gpus_are_those_that_its_container_was_given() -> None:
+    use = tuple(GpuUse(index, 10 * index, 100, index) for index in range(4))
+    given = replace(BOTH[0], labels={**BOTH[0].labels, "orc.gpus": "1,2"})
+    (status,) = deployment_statuses([given, BOTH[1]], {}, {}, gpus={"node01": use, "node02": use})
+    assert [one.gpus for one in status.replicas[0].ranks] == [use[1:3], ()]
+
+
+def test_an_endpoints_load_stands_beside_it() -> None:
+    load = Load(1, 2, 0.5)
+    checks = {TARGET: EndpointCheck("healthy")}
+    (status,) = deployment_statuses(BOTH, checks, {}, loads={URL: load})
+    document = status.to_dict()["replicas"][0]
+    assert document["endpoints"][0]["load"] == load.to_dict()
+
+
+def test_what_looks_changed_by_hand_is_noted_without_a_plan() -> None:
+    states = [
+        replace(BOTH[0], name="orc-kimi-r0-n0", up_seconds=900.0, image="a@sha256:1"),
+        replace(BOTH[1], name="mine", up_seconds=100.0, image="a@sha256:2"),
+        replace(BOTH[1], name="orc-kimi-r0-n1", up_seconds=900.0, image="a@sha256:1"),
+    ]
+    assert one(states).replicas[0].notes == (
+        "mine on node02 does not have the name that orc gave it",
+        "mine and orc-kimi-r0-n1 both say that they are rank 1",
+        "its ranks run different images: a@sha256:1, a@sha256:2",
+        "mine on node02 was started 800 s after the others",
+    )
+    assert one([states[0], states[2]]).replicas[0].notes == ()

@@ -6,22 +6,30 @@ from collections.abc import Mapping
 
 from orchestrator.play.action import AnyAction
 from orchestrator.play.actions import (
+    assert_,
     choose_replicas,
     compare_ranks,
+    copy,
+    debug,
     drain,
     fail,
     kv_store,
+    pause,
     preflight,
     probe,
     pull_image,
     put_back,
     restart_group,
     router,
+    run,
+    script,
     set_aside,
     start,
     stop,
+    template,
     undrain,
     wait_healthy,
+    write_env,
 )
 
 ACTIONS: Mapping[str, AnyAction] = {
@@ -42,6 +50,14 @@ ACTIONS: Mapping[str, AnyAction] = {
         restart_group.ACTION,
         undrain.ACTION,
         stop.ACTION,
+        run.ACTION,
+        script.ACTION,
+        copy.ACTION,
+        template.ACTION,
+        write_env.ACTION,
+        pause.ACTION,
+        assert_.ACTION,
+        debug.ACTION,
         fail.ACTION,
     )
 }
