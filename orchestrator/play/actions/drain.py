@@ -9,8 +9,10 @@ from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.endpoint import Target
 from orchestrator.health.in_flight import requests_in_flight
 from orchestrator.health.router_api import can_put_back, remove_worker, workers
+from orchestrator.planning.draining import can_be_drained
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
+from orchestrator.play.actions.mark_draining import mark_draining
 from orchestrator.play.actions.running import Running, running
 from orchestrator.play.run import Run
 
@@ -18,6 +20,7 @@ _INTERVAL = 0.5
 # A request that the router has accepted may not have reached its worker yet, so it is quiet only
 # when nothing was in flight for as long as this.
 _QUIET = 1.5
+_HEARD = 120.0  # the router looks at its workers now and then
 
 
 class DrainArguments(Arguments):
@@ -62,14 +65,32 @@ def _take_out(run: Run, seen: Running, targets: list[Target]) -> None:
             hint=f"orc status {seen.deployment}; orc up makes the others healthy",
         )
     if not can_put_back(seen.router):
-        run.say(
-            "note",
-            "a router of prefill/decode cannot put a worker back, so none is taken out; "
-            "it leaves a worker alone that does not answer, and tries another",
-        )
+        _mark(run, seen, targets)
         return
     for url in going:
         remove_worker(connection, seen.router.endpoint, url)
+
+
+def _mark(run: Run, seen: Running, targets: list[Target]) -> None:
+    """Let the engines say that they are not healthy, and wait until the router has heard it."""
+    states = [s for target in targets for s in seen.of(target.replica) if s.endpoint == target.url]
+    if not all(can_be_drained(state.command) for state in states):
+        text = "the router cannot put a worker back, and these engines have no other way to be"
+        run.say("warning", f"{text} taken out of use: requests that come meanwhile fail")
+        return
+    assert seen.router is not None and seen.router.endpoint
+    mark_draining(run, seen, states, present=True)
+    connection = run.pool.connection(seen.router.host)
+    deadline = time.monotonic() + _HEARD
+    going = {target.url for target in targets}
+    while any(workers(connection, seen.router.endpoint).get(url) for url in going):
+        if time.monotonic() > deadline:
+            raise DeploymentError(
+                f"the router still sends requests to {_list(going)} after {_HEARD:.0f} s",
+                where=seen.router.host,
+                hint=f"orc logs {seen.deployment}",
+            )
+        time.sleep(_INTERVAL)
 
 
 def _list(urls: set[str]) -> str:
