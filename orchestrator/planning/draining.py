@@ -17,7 +17,7 @@ ARGUMENT = ("--middleware", f"{MODULE}.Drain")
 DIRECTORY = "/etc/orc"
 MARKER = "/tmp/orc-draining"
 # An older file than the process is of the run before: the same container was started again.
-SOURCE = f'''"""Answers /health with 503 while {MARKER} is there; see orc's documentation of rolling."""
+SOURCE = f'''"""Answers /health with 503 while {MARKER} is there: orc is rolling."""
 
 import os
 import time
