@@ -23,6 +23,7 @@ from orchestrator.play.actions import (
     run,
     script,
     set_aside,
+    stage_weights,
     start,
     stop,
     template,
@@ -36,6 +37,7 @@ ACTIONS: Mapping[str, AnyAction] = {
     for action in (
         preflight.ACTION,
         pull_image.ACTION,
+        stage_weights.ACTION,
         kv_store.ACTION,
         start.ACTION,
         wait_healthy.ACTION,
