@@ -9,11 +9,13 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from orchestrator.deployment import Deployment
+from orchestrator.events.schema import KINDS
 from orchestrator.inventory.host import HostSettings
 from orchestrator.play.actions.registry import ACTIONS
 
@@ -66,10 +68,31 @@ def action_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def event_kinds() -> str:
+    lines = ["| kind | what it says | its `data` |", "|---|---|---|"]
+    for model in KINDS:
+        names = ", ".join(f"`{name}`" for name in get_args(model.model_fields["kind"].annotation))
+        meaning = " ".join((model.__doc__ or "").split())
+        lines.append(f"| {names} | {meaning} | {data_fields(model)} |")
+    return "\n".join(lines) + "\n"
+
+
+def data_fields(model: type[BaseModel]) -> str:
+    field = model.model_fields.get("data")
+    if field is None:
+        return "none"
+    inner = field.annotation
+    if isinstance(inner, type) and issubclass(inner, BaseModel):
+        more = ", ..." if inner.model_config.get("extra") == "allow" else ""
+        return ", ".join(f"`{name}`" for name in inner.model_fields) + more
+    return field.description or ("by host" if model.__name__ == "Recap" else "open")
+
+
 TABLES = {
     "orc_variables": table(HostSettings, "orc_"),
     "deployment": table(Deployment),
     "actions": action_table(),
+    "events": event_kinds(),
 }
 
 

@@ -54,7 +54,7 @@ def host_names(context: typer.Context, incomplete: str) -> list[str]:
 
 def deployment_names(incomplete: str) -> list[str]:
     """The deployments of which something was written down on this machine."""
-    from orchestrator.cli.state import known_deployments
+    from orchestrator.cli.known_deployments import known_deployments
 
     return [name for name in known_deployments() if name.startswith(incomplete)]
 

@@ -99,8 +99,7 @@ def compare(opened: Session, catalog: Catalog, wanted: Deployment) -> Comparison
     facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts, models)
     seen = observe(opened.pool, facts)
     everything = [s for host in seen.hosts for s in host.containers if not s.aside]
-    ports = ports_in_use(name, facts, everything)
-    running = running_placement(name, everything)
+    ports, running = ports_in_use(name, facts, everything), running_placement(name, everything)
     plan = make_plan(opened.inventory, catalog, wanted, facts, ports, running)
     answering = [host.host for host in seen.hosts]
     details, salt, failed = fetch_details(opened.pool, answering, plan)

@@ -12,19 +12,23 @@ import typer
 
 from orchestrator import __version__
 from orchestrator.cli import lock, recipes
+from orchestrator.cli.bench import bench
 from orchestrator.cli.check import check
 from orchestrator.cli.diff import diff
 from orchestrator.cli.down import down
+from orchestrator.cli.exec_command import exec_
 from orchestrator.cli.history import history
 from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
 from orchestrator.cli.play import play
 from orchestrator.cli.probe import probe
+from orchestrator.cli.restart import restart
 from orchestrator.cli.roll import roll
 from orchestrator.cli.schema import schema
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
+from orchestrator.cli.watch import watch
 from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
@@ -63,9 +67,13 @@ app.command()(up)
 app.command()(status)
 app.command()(logs)
 app.command()(probe)
+app.command("exec")(exec_)
+app.command()(bench)
 app.command()(roll)
+app.command()(restart)
 app.command()(play)
 app.command()(down)
+app.command()(watch)
 app.command()(history)
 app.command()(schema)
 lock.register(app)

@@ -9,17 +9,16 @@ import typer
 
 from orchestrator.cli.completion import deployment_names, host_names
 
-InventoryOption = Annotated[
-    list[Path],
-    typer.Option(
-        "-i",
-        "--inventory",
-        help="Inventory file or directory, as Ansible's; may be given several times. "
-        "ANSIBLE_INVENTORY counts too.",
-        envvar="ORC_INVENTORY",
-        readable=False,  # what cannot be read is said by who reads it, as of every file
-    ),
-]
+_INVENTORY = typer.Option(
+    "-i",
+    "--inventory",
+    help="Inventory file or directory, as Ansible's; may be given several times. "
+    "ANSIBLE_INVENTORY counts too.",
+    envvar="ORC_INVENTORY",
+    readable=False,  # what cannot be read is said by who reads it, as of every file
+)
+InventoryOption = Annotated[list[Path], _INVENTORY]
+OptionalInventoryOption = Annotated[list[Path] | None, _INVENTORY]
 LimitOption = Annotated[
     str | None,
     typer.Option(

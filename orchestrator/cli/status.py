@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -86,7 +86,7 @@ def document(found: Look, name: str | None) -> dict[str, Any]:
 
 def _watch(
     again: Callable[[Look | None], Look], name: str | None, interval: float, as_json: bool
-) -> None:
+) -> NoReturn:
     """Look for ever: redrawn on a terminal, else one block of lines, or line of JSON, each time."""
     from orchestrator.cli.status_text import status_lines
     from orchestrator.events.console import use_colour

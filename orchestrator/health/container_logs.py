@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.observation import Observation, observe, run_script
@@ -116,7 +117,7 @@ class Follower:
     _followed: dict[tuple[str, str], _Followed] = field(default_factory=dict)
     _unknown: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, seen: Observation) -> None:
+    def run(self, seen: Observation) -> NoReturn:
         """Follow until Ctrl-C, which ends what runs on the hosts and is passed on."""
         self._unknown = seen.unknown
         first = self.wanted
@@ -183,5 +184,5 @@ class Follower:
                 self.say(f"{host}: unknown: {unknown[host]}")
         for host in self._unknown:
             if host not in unknown:
-                self.say(f"{host}: is back")
+                self.say(f"{host} answers again")
         self._unknown = unknown

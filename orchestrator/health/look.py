@@ -43,7 +43,7 @@ def look(
 ) -> Look:
     """Look at all hosts, and at the endpoints of the deployment `name`, or of all."""
     seen = observe(pool, hosts, gpus=True)
-    states = seen.containers(name)
+    states = seen.shown(name)
     targets = running_targets(states)
     known = before.metrics if before else {}
 

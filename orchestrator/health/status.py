@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from orchestrator.health.endpoint import EndpointCheck, Target
 from orchestrator.health.metrics import Load
-from orchestrator.planning.drift import TOGETHER
+from orchestrator.planning.drift import started_alone
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.gpu_use import GpuUse
 
@@ -147,8 +147,8 @@ def _replica(
     endpoints: tuple[tuple[Target, EndpointCheck], ...],
     seen: _Seen,
 ) -> ReplicaStatus:
-    ranks = [_rank(state, _gpus_of(state, seen.gpus.get(state.host, ()))) for state in states]
-    missing = _missing_ranks(states)
+    ranks = [_rank(state, seen.gpus.get(state.host, ())) for state in states]
+    missing = missing_ranks(states)
     ranks += [_missing(number, rank, seen.unknown_hosts) for rank in missing]
     ranks.sort(key=lambda rank: (rank.role == "decode", rank.rank))
     health, detail = _judge(ranks, states, endpoints, bool(missing and seen.unknown_hosts))
@@ -158,13 +158,6 @@ def _replica(
     return ReplicaStatus(
         number, health, detail, tuple(ranks), endpoints, loads, tuple(_oddities(states))
     )
-
-
-def _gpus_of(state: ContainerState, gpus: tuple[GpuUse, ...]) -> tuple[GpuUse, ...]:
-    """The host's GPUs that the container was given by index."""
-    if "all" in state.gpus:
-        return gpus
-    return tuple(gpu for gpu in gpus if str(gpu.index) in state.gpus)
 
 
 def _oddities(states: Sequence[ContainerState]) -> Iterable[str]:
@@ -179,14 +172,12 @@ def _oddities(states: Sequence[ContainerState]) -> Iterable[str]:
     images = {state.image for state in states}
     if len(images) > 1:
         yield f"its ranks run different images: {', '.join(sorted(images))}"
-    eldest = max((state.up_seconds or 0.0 for state in states), default=0.0)
     for state in states:
-        if state.up_seconds is not None and eldest - state.up_seconds > TOGETHER:
-            late = eldest - state.up_seconds
-            yield f"{state.name} on {state.host} was started {late:.0f} s after the others"
+        if late := started_alone(state, states):
+            yield f"{state.name} on {state.host} was started {late}"
 
 
-def _missing_ranks(states: Sequence[ContainerState]) -> list[int]:
+def missing_ranks(states: Sequence[ContainerState]) -> list[int]:
     """The ranks that should be there and are not. Under prefill/decode each pool counts its own
     from 0, so it is only known how many are missing: they are given the numbers behind."""
     expected = max(state.nodes for state in states)
@@ -206,7 +197,7 @@ def _rank(state: ContainerState, gpus: tuple[GpuUse, ...]) -> RankStatus:
         fine=state.running,
         up_seconds=state.up_seconds,
         restart_count=state.restart_count,
-        gpus=gpus,
+        gpus=tuple(gpu for gpu in gpus if gpu.index in state.gpus),
     )
 
 

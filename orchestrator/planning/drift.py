@@ -22,7 +22,7 @@ from orchestrator.runtime.image import is_digest, repository
 from orchestrator.secret import REDACTED, Secret, is_secret_name
 
 # Ranks of a group are started at once: one that is this much younger was started by itself.
-TOGETHER = 60.0  # seconds
+_TOGETHER = 60.0  # seconds
 
 Details = Mapping[str, HostDetails]  # by host
 
@@ -96,7 +96,8 @@ def find_drift(
     `unknown` are hosts that did not answer: nothing is said of what they should run. `salt` is
     the one with which `details` was fetched.
     """
-    everything = list(containers)
+    # What a roll has put aside is kept to go back to, and is no drift.
+    everything = [state for state in containers if not state.aside]
     ours = [state for state in everything if state.deployment == plan.name]
     by_place = {(state.host, state.name): state for state in everything}
     silent = set(unknown)
@@ -162,7 +163,7 @@ def _node(
     same_spec = state.spec == spec.spec_hash
     notes = [f"{name} is not compared" for name in options_of_run(spec.command).unknown]
     group = [other for other in ours if other.replica == state.replica]
-    late = _started_alone(state, group)
+    late = started_alone(state, group)
     if late is not None:
         differences.append(Difference("started", "with the other ranks", late))
     if not same_spec and not differences:
@@ -179,13 +180,13 @@ def _states(spec: LaunchSpec, state: ContainerState) -> Iterator[Difference]:
         yield Difference("restarts", "0", str(state.restart_count))
 
 
-def _started_alone(state: ContainerState, group: Sequence[ContainerState]) -> str | None:
+def started_alone(state: ContainerState, group: Sequence[ContainerState]) -> str | None:
     """A rank that was started long after the eldest of its group: a group is started as one."""
     ages = [other.up_seconds for other in group if other.up_seconds is not None]
     if state.up_seconds is None or len(ages) < 2:
         return None
     late = max(ages) - state.up_seconds
-    return f"{late:.0f} s after them" if late > TOGETHER else None
+    return f"{late:.0f} s after the others" if late > _TOGETHER else None
 
 
 def _arguments(spec: LaunchSpec, state: ContainerState) -> Iterator[Difference]:

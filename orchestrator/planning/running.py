@@ -25,6 +25,5 @@ def _places(states: list[ContainerState]) -> tuple[Place, ...]:
     """By host, in the order of the plan's nodes: ranks, and prefill before decode."""
     gpus: dict[str, list[int]] = {}
     for state in sorted(states, key=lambda state: (state.role == "decode", state.rank)):
-        label = state.labels.get("orc.gpus", "")
-        gpus.setdefault(state.host, []).extend(int(g) for g in label.split(",") if g.isdecimal())
+        gpus.setdefault(state.host, []).extend(state.gpus)
     return tuple(Place(host, tuple(own)) for host, own in gpus.items())

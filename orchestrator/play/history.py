@@ -20,6 +20,7 @@ from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.runtime.container import BEFORE
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.history_scripts import append_history_script, read_history_script
+from orchestrator.state_directory import state_directory
 from orchestrator.transport.connection import CommandResult
 from orchestrator.transport.pool import ConnectionPool
 
@@ -138,10 +139,9 @@ def end_change(run: Run, status: ExitStatus) -> None:
 
 
 def _write(run: Run, event: str, change: Change) -> None:
-    assert run.lock is not None
     line = json.dumps({"event": event, **change.to_dict()}, separators=(",", ":"))
     script = append_history_script(change.deployment, line)
-    answers = run.pool.map(run.lock.hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
+    answers = run.pool.map(change.hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
     for host, answer in answers.items():
         why = answer.what if isinstance(answer, OrcError) else _complaint(answer)
         if why:
@@ -161,8 +161,7 @@ def _complaint(answer: CommandResult) -> str | None:
 
 def own_history() -> Path:
     """The user's own file: `$XDG_STATE_HOME/orc/history.jsonl`."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "orc" / "history.jsonl"
+    return state_directory() / "history.jsonl"
 
 
 def _append_to_own(line: str) -> None:

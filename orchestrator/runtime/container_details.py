@@ -15,7 +15,6 @@ from typing import Any
 
 from orchestrator.runtime.docker_options import DockerOptions, options_of_inspect
 from orchestrator.runtime.scripts import Script
-from orchestrator.secret import REDACTED, holds_login
 
 _HOST_CONFIG = (
     *("NetworkMode", "IpcMode", "PidMode", "Init", "Privileged", "ReadonlyRootfs"),
@@ -74,9 +73,10 @@ digests() {{
   while IFS= read -r line; do
     name=${{line%%=*}}
     [ -n "$name" ] || continue
-    case $open in
-      *" $name "*) shown=$line ;;
-      *) shown=$name ;;
+    shown=$name
+    case $line in
+      *://*:*@*) ;; # a login in a URL
+      *) case $open in *" $name "*) shown=$line ;; esac ;;
     esac
     digest=$(printf '%s' "$salt$line" | sha256sum) || return 1
     printf '%s %s %s\\n' "$1" "${{digest%% *}}" "$shown"
@@ -140,9 +140,8 @@ def parse_details(stdout: str) -> HostDetails:
         elif mark in ("@env", "@image-env") and current:
             digest, _, shown = rest.partition(" ")
             name, equals, text = shown.partition("=")
-            shown_text = (REDACTED if holds_login(text) else text) if equals else None
             key = "env" if mark == "@env" else "image_env"
-            current[key][name] = Variable(digest, shown_text)
+            current[key][name] = Variable(digest, text if equals else None)
         elif mark == "@image-labels" and current:
             current["labels"] = json.loads(rest) or {}
         elif mark == "@local":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,6 @@ class ContainerState:
     oom_killed: bool = False
     error: str = ""  # why docker could not start it
     restart_count: int = 0
-    gpus: tuple[str, ...] = ()  # of NVIDIA, as it was given them: indices or UUIDs, or `all`
     up_seconds: float | None = None  # since it started, while it runs
     ended_seconds_ago: float | None = None
 
@@ -64,6 +63,12 @@ class ContainerState:
     @property
     def spec(self) -> str:
         return self.labels.get("orc.spec", "")
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPUs of its host that it was given."""
+        given = self.labels.get("orc.gpus", "").split(",")
+        return tuple(int(gpu) for gpu in given if gpu.isdecimal())
 
     @property
     def endpoint(self) -> str | None:
@@ -162,19 +167,9 @@ def _container(host: str, data: dict[str, Any], now: float | None) -> ContainerS
         oom_killed=bool(state.get("OOMKilled")),
         error=state.get("Error") or "",
         restart_count=data.get("restarts") or 0,
-        gpus=_gpus(data.get("gpus") or ()),
         up_seconds=_age(now, started) if status == "running" else None,
         ended_seconds_ago=_age(now, finished) if status in ("exited", "dead") else None,
     )
-
-
-def _gpus(requests: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Of docker's DeviceRequests: `--gpus all`, `--gpus device=0,1`, or CDI's names."""
-    found: list[str] = []
-    for request in requests:
-        ids = request.get("DeviceIDs") or (["all"] if request.get("Count") == -1 else [])
-        found += [name.rpartition("=")[2] for name in ids]
-    return tuple(found)
 
 
 def _host_clock(line: str) -> float | None:

@@ -6,6 +6,8 @@ in `scripts.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def pull_command(image: str) -> list[str]:
     """Pull `image`, a tag or a digest reference; prints a line per layer and step."""
@@ -33,3 +35,8 @@ def logs_command(
     if follow:
         words.append("--follow")
     return [*words, container]
+
+
+def exec_command(container: str, words: Sequence[str]) -> list[str]:
+    """Run `words` inside a container that runs; no shell reads them."""
+    return ["docker", "exec", container, *words]

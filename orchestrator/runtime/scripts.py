@@ -26,8 +26,7 @@ _INSPECT = (
     '{"id":{{json .Id}},"name":{{json .Name}},"state":{{json .State}},'
     '"image":{{json .Config.Image}},"image_id":{{json .Image}},'
     '"path":{{json .Path}},"args":{{json .Args}},'
-    '"labels":{{json .Config.Labels}},"restarts":{{json .RestartCount}},'
-    '"gpus":{{json .HostConfig.DeviceRequests}}}'
+    '"labels":{{json .Config.Labels}},"restarts":{{json .RestartCount}}}'
 )
 
 # The environment of a container, which may hold secrets, is on purpose not asked for.

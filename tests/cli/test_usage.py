@@ -135,7 +135,7 @@ def test_the_inventories_that_ansible_uses_are_used(
 
 
 def test_the_shell_completes_commands_recipes_strategies_and_hardware(tmp_path: Path) -> None:
-    assert complete("orc", "pl") == ["plan"]
+    assert complete("orc", "pl") == ["plan", "play"]
     assert complete("orc", "plan", "-r", "moonshotai/Kimi-K2.") == ["moonshotai/Kimi-K2.6"]
     assert complete("orc", "recipes", "show", "openai/gpt-oss-2") == ["openai/gpt-oss-20b"]
     assert complete("orc", "up", "-s", "multi_node_tp_p") == ["multi_node_tp_pp"]

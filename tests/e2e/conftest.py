@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.events.schema import check_event
 from tests.fleet import Fleet
 from tests.fleet.debian import install_debian_packages
 from tests.fleet.environment import add_kv_transfer
@@ -39,6 +40,13 @@ class Outcome:
         return json.loads(self.out)
 
     def events(self) -> list[dict[str, Any]]:
+        """The events of `--json`, each as the schema describes it."""
+        lines = self.json_lines()
+        for line in lines:
+            check_event(line)
+        return lines
+
+    def json_lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.splitlines()]
 
 

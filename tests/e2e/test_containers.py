@@ -187,7 +187,7 @@ def test_status_names_the_dead_rank_and_logs_show_what_it_said(fleet: Fleet, orc
     first, second = logs.out.splitlines()
     assert first.startswith("node01 r0 n0 | 20") and first.endswith("head")
     assert second.startswith("node02 r0 n1 | 20") and second.endswith("boom")
-    only = orc("logs", "--rank", "1", "--json").events()
+    only = orc("logs", "--rank", "1", "--json").json_lines()
     assert [(line["rank"], line["text"]) for line in only] == [(1, "boom")]
 
 

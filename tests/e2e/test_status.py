@@ -71,17 +71,39 @@ def test_the_load_of_an_endpoint_is_shown_with_its_rate(fleet: Fleet, orc: Orc) 
 
 
 def test_the_gpus_of_a_host_are_asked_in_the_same_look(fleet: Fleet, orc: Orc) -> None:
-    """There is no GPU here: a stand-in for nvidia-smi, and a container that was given none."""
+    """There is no GPU here: a stand-in for nvidia-smi, and a rank that says it was given two."""
     host = fleet.host("node01")
-    script = "#!/bin/sh\nprintf '0, 1024, 81920, 50\\n1, 2048, 81920, 70\\n'\n"
-    host.run(["sh", "-c", "cat >/usr/local/bin/nvidia-smi; chmod +x /usr/local/bin/nvidia-smi"],
-             stdin=script)  # fmt: skip
+    script = "#!/bin/sh\nprintf '0, 1024, 81920, 50\\n1, 2048, 81920, 70\\n2, 5, 6, 7\\n'\n"
+    place = "/usr/local/bin/nvidia-smi"
+    host.run(["sh", "-c", f"cat >{place}; chmod +x {place}"], stdin=script)
+    labels = ("deployment=gpus", "replica=0", "rank=0", "nodes=1", "role=head", "gpus=0,1")
+    given = [word for label in labels for word in ("--label", f"orc.{label}")]
+    host.docker(
+        "run",
+        "--detach",
+        "--name",
+        "orc-gpus-r0-n0",
+        *given,
+        "--network",
+        "host",
+        "--volume",
+        "/usr:/usr:ro",
+        "--entrypoint",
+        "sleep",
+        fleet.fast_image,
+        "600",
+    )
     try:
-        document = orc("status", "pair", "--json").json()
+        document, text = orc("status", "gpus", "--json").json(), orc("status", "gpus").out
     finally:
-        host.run(["rm", "/usr/local/bin/nvidia-smi"])
-    ranks = document["deployments"][0]["replicas"][0]["ranks"]
-    assert [rank["gpus"] for rank in ranks] == [[], []]
+        host.run(["rm", place])
+        host.docker("rm", "--force", "orc-gpus-r0-n0")
+    (rank,) = document["deployments"][0]["replicas"][0]["ranks"]
+    assert rank["gpus"] == [
+        {"index": 0, "used_mib": 1024, "memory_mib": 81920, "busy_percent": 50},
+        {"index": 1, "used_mib": 2048, "memory_mib": 81920, "busy_percent": 70},
+    ]
+    assert "2 GPUs 3 of 160 GiB, 60 % busy" in text
 
 
 def test_a_restart_of_one_rank_is_noted_without_a_plan(fleet: Fleet, orc: Orc) -> None:

@@ -33,6 +33,20 @@ def nodes(state: str = "running", line: str = "", replica: str = "waiting") -> d
     }
 
 
+DIFF = {
+    "deployment": "kimi",
+    "nodes": [
+        {
+            **{"host": "node01", "name": "orc-kimi-r0-n0", "replica": 0, "rank": 0},
+            **{"by_hand": True, "notes": []},
+            "differences": [{"field": "image", "planned": "b", "running": "a"}],
+        }
+    ],
+    "unreachable": {},
+    "broken": {},
+    "exit_status": 2,
+}
+
 EVERY_KIND = [
     Event("play", "Launch"),
     Event("task", "Pull the image", task="pull_image"),
@@ -45,8 +59,9 @@ EVERY_KIND = [
     Event("nodes", data=nodes()),
     Event("note", "replica 0 starts"),
     Event("warning", "drivers differ"),
+    Event("diff", "node01  orc-kimi-r0-n0\n  image: a -> b", data=DIFF),
     Event("recap", data={"node01": {"ok": 1, "failed": 1}}),
-    Event("done", "kimi is healthy", data={"exit_status": 0}),
+    Event("done", "kimi is healthy", data={"exit_status": 0, "deployment": "kimi"}),
 ]
 
 
@@ -79,7 +94,7 @@ def test_every_kind_of_event_is_shown_by_both_renderings() -> None:
     documents = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [document["kind"] for document in documents] == [event.kind for event in EVERY_KIND]
     assert documents[3]["host"] == "node01" and documents[3]["rank"] == 0
-    assert documents[-1]["data"] == {"exit_status": 0}
+    assert documents[-1]["data"]["exit_status"] == 0
 
 
 def test_a_recap_of_no_host_is_not_shown() -> None:

@@ -113,9 +113,9 @@ def test_deployments_are_told_apart() -> None:
 
 def test_a_ranks_gpus_are_those_that_its_container_was_given() -> None:
     use = tuple(GpuUse(index, 10 * index, 100, index) for index in range(4))
-    states = [rank(0, "node01", gpus=("1", "2")), rank(1, "node02", gpus=("all",))]
-    (status,) = deployment_statuses(states, {}, {}, gpus={"node01": use, "node02": use[:2]})
-    assert [one.gpus for one in status.replicas[0].ranks] == [use[1:3], use[:2]]
+    given = replace(BOTH[0], labels={**BOTH[0].labels, "orc.gpus": "1,2"})
+    (status,) = deployment_statuses([given, BOTH[1]], {}, {}, gpus={"node01": use, "node02": use})
+    assert [one.gpus for one in status.replicas[0].ranks] == [use[1:3], ()]
 
 
 def test_an_endpoints_load_stands_beside_it() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from orchestrator.errors import InputError
 from orchestrator.runtime import scripts
+from orchestrator.runtime.bench import inside_words
 from orchestrator.runtime.container import Container
+from orchestrator.runtime.container_details import details_script
 from orchestrator.runtime.docker_commands import logs_command, pull_command
 from orchestrator.secret import Secret
 
@@ -96,8 +98,12 @@ def test_a_script_that_breaks_off_on_its_way_does_nothing() -> None:
         scripts.stop_script(["c"], "kimi", seconds=60, remove=True),
         scripts.log_tails_script(["c"], 40),
         scripts.disk_free_script(),
+        scripts.observe_script([], gpus=True),
+        scripts.matching_logs_script("c", "ERROR", since="60s"),
+        details_script("kimi", "0a1b", ["MODE"], ["vllm:1"]),
+        scripts.Script(inside_words("0a1b", ["vllm", "bench", "serve"])[2]),
     ],
-    ids=["observe", "start", "stop", "tails", "disk"],
+    ids=["observe", "start", "stop", "tails", "disk", "gpus", "matching", "details", "bench"],
 )
 def test_every_script_is_posix_sh(script: scripts.Script) -> None:
     check = subprocess.run(["sh", "-n"], input=script.text, text=True, capture_output=True)

@@ -1,17 +1,11 @@
-"""What orc keeps on the user's own machine: results of benchmarks, and the history of changes."""
+"""The deployments that this machine knows of: by the history of changes, and by benchmarks."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
-
-def state_directory() -> Path:
-    """`$XDG_STATE_HOME/orc`, by custom below `~/.local/state`."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "orc"
+from orchestrator.state_directory import state_directory
 
 
 def known_deployments() -> list[str]:
