@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from orchestrator.runtime.container import Container
 from orchestrator.runtime.staging import Staged, parse_staged, staging_command, staging_program
@@ -12,7 +13,8 @@ from orchestrator.secret import Secret
 CONTAINER = Container(
     "orc-a-r0-n0", "image:1", ("vllm", "serve", "a/b"), volumes=("/data/hf:/root/.cache",)
 )
-ENV = {"HF_TOKEN": Secret("s3cret"), "QUOTED": 'it\'s "so"\\n'}
+QUOTED = 'it\'s "so"\\n'
+ENV: dict[str, str | Secret] = {"HF_TOKEN": Secret("s3cret"), "QUOTED": QUOTED}
 
 
 def test_the_command_has_the_mounts_and_no_value_of_the_environment() -> None:
@@ -24,9 +26,9 @@ def test_the_command_has_the_mounts_and_no_value_of_the_environment() -> None:
     assert "s3cret" not in " ".join(words)
 
 
-def test_a_path_is_looked_for_and_no_hub_is_asked(tmp_path: object) -> None:
+def test_a_path_is_looked_for_and_no_hub_is_asked(tmp_path: Path) -> None:
     program = staging_program([f"{tmp_path}", "/nowhere"], ENV)
-    (tmp_path / "config.json").touch()  # type: ignore[attr-defined]
+    (tmp_path / "config.json").touch()
     done = subprocess.run(
         [sys.executable, "-"], input=program, capture_output=True, text=True, check=True
     )
@@ -42,7 +44,7 @@ def test_the_programs_environment_is_what_was_given() -> None:
     done = subprocess.run(
         [sys.executable, "-"], input=program, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == repr(["s3cret", ENV["QUOTED"]])
+    assert done.stdout.strip() == repr(["s3cret", QUOTED])
 
 
 def test_other_output_is_none_of_the_programs() -> None:
