@@ -6,7 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeGuard
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+)
 
 from orchestrator.secret import Secret, holds_login, is_secret_name
 
@@ -39,7 +46,12 @@ def _bounded(value: float) -> float:
     return float(value)
 
 
-Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(seconds),
+    Field(ge=0),
+    WithJsonSchema({"type": ["number", "string"], "description": "seconds, or such as 45m"}),
+]
 ArgumentValue = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 

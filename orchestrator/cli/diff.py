@@ -89,12 +89,14 @@ def compare(opened: Session, catalog: Catalog, wanted: Deployment) -> Comparison
     from orchestrator.health.observation import observe
     from orchestrator.planning.build import plan as make_plan
     from orchestrator.planning.drift import find_drift
+    from orchestrator.planning.model_files import model_places
     from orchestrator.planning.port_use import ports_in_use
     from orchestrator.planning.running import running_placement
     from orchestrator.play.actions.preflight import gather_facts
 
     name = wanted.deployment_name()
-    facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts)
+    models = model_places(opened.inventory, catalog, wanted)
+    facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts, models)
     seen = observe(opened.pool, facts)
     everything = [state for host in seen.hosts for state in host.containers]
     ports, running = ports_in_use(name, facts, everything), running_placement(name, everything)

@@ -21,8 +21,10 @@ from orchestrator.cli.history import history
 from orchestrator.cli.inventory import inventory
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
+from orchestrator.cli.play import play
 from orchestrator.cli.probe import probe
 from orchestrator.cli.roll import roll
+from orchestrator.cli.schema import schema
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
 from orchestrator.errors import ExitStatus, OrcError
@@ -66,8 +68,10 @@ app.command()(probe)
 app.command("exec")(exec_)
 app.command()(bench)
 app.command()(roll)
+app.command()(play)
 app.command()(down)
 app.command()(history)
+app.command()(schema)
 lock.register(app)
 recipes.register(app)
 

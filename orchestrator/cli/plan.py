@@ -69,7 +69,7 @@ def plan(
         )
     wanted = selection.read()
     if gather_facts:
-        hosts, facts, ports, running = _asked(reach, wanted.deployment_name())
+        hosts, facts, ports, running = _asked(reach, Catalog.load(recipes), wanted)
     else:
         hosts, facts, ports, running = read_inventory(reach), {}, None, None
     if suggest:
@@ -102,20 +102,25 @@ def _suggestions(
     return shown(wanted.recipe, suggest(hosts, catalog, wanted, facts))
 
 
-def _asked(reach: Reach, name: str) -> tuple[Inventory, dict[str, HostFacts], PortUse, Placement]:
-    """The inventory, what its hosts say, the ports that are not free for deployment `name`, and
-    where its replicas run.
+def _asked(
+    reach: Reach, catalog: Catalog, wanted: Deployment
+) -> tuple[Inventory, dict[str, HostFacts], PortUse, Placement]:
+    """The inventory, what its hosts say, the ports that are not free for the deployment,
+    and where its replicas run.
 
     Raises ErrorGroup for hosts that do not answer.
     """
     from orchestrator.errors import ErrorGroup, UnreachableError
     from orchestrator.health.observation import observe
+    from orchestrator.planning.model_files import model_places
     from orchestrator.planning.port_use import ports_in_use
     from orchestrator.planning.running import running_placement
     from orchestrator.play.actions.preflight import gather_facts
 
+    name = wanted.deployment_name()
     with session(reach, as_json=True) as opened:
-        facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts)
+        models = model_places(opened.inventory, catalog, wanted)
+        facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts, models)
         seen = observe(opened.pool, facts)
     if unreachable:
         raise ErrorGroup(UnreachableError(why) for why in unreachable.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from orchestrator.cli.change_options import ChangeOptions
+from orchestrator.cli.change_options import ChangeOptions, duration
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
     CheckOption,
@@ -91,8 +91,8 @@ def roll(
     playbook = "rolling-restart" if wanted else "rollback" if rollback else "rolling-restart-same"
     variables: dict[str, Any] = {
         "batches": [1, _batch(max_unavailable)],
-        "drain_timeout": drain_timeout,
-        "pause": pause,
+        "drain_timeout": duration("--drain-timeout", drain_timeout),
+        "pause": duration("--pause", pause),
     }
     if not rollback:
         variables["resume"] = resume

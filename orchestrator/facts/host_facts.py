@@ -28,6 +28,18 @@ class GpuProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """A model's directory on the host: its `config.json`, and the bytes of its safetensors files.
+
+    `config` is empty for a file above 1 MiB.
+    """
+
+    path: str
+    config: str
+    weights: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """Facts of one host, as its own commands report them."""
 
@@ -44,6 +56,7 @@ class HostFacts:
     listening: tuple[tuple[int, str], ...] = ()  # (TCP port, owner as `name/pid` or "")
     port_containers: tuple[tuple[int, str], ...] = ()  # (TCP port, ID of its owner's container)
     gpu_processes: tuple[GpuProcess, ...] = ()
+    model: ModelFiles | None = None  # of the model that was looked for, where it is there
 
     def interface_of(self, address: str) -> str | None:
         """The interface that owns `address`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-from orchestrator.facts.host_facts import Gpu, GpuProcess, HostFacts
+from orchestrator.facts.host_facts import Gpu, GpuProcess, HostFacts, ModelFiles
 
 _OWNER = re.compile(r'\("(?P<name>[^"]*)",pid=(?P<pid>\d+)')
+_LARGEST_CONFIG = 2**20
 _LISTEN_STATE = "0A"  # in /proc/net/tcp
 
 
@@ -35,6 +36,7 @@ def parse_facts(text: str) -> HostFacts:
         listening=listening,
         port_containers=containers,
         gpu_processes=_processes(sections.get("nvidia", []), sections.get("nvidia-processes", [])),
+        model=_model(sections.get("model", [])),
     )
 
 
@@ -160,6 +162,22 @@ def _listening(
         elif len(words) > 3 and words[3] == _LISTEN_STATE and ":" in words[1]:
             owners.setdefault(int(words[1].rpartition(":")[2], 16), "")
     return tuple(sorted(owners.items())), tuple(sorted(containers.items()))
+
+
+def _model(lines: list[str]) -> ModelFiles | None:
+    """Lines that begin with `path`, `weights` and `config`, the last for each line of the file."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        found.setdefault(word, []).append(rest)
+    if "path" not in found:
+        return None
+    config = "\n".join(found.get("config", []))
+    return ModelFiles(
+        path=_first(found["path"]),
+        config=config if len(config.encode()) <= _LARGEST_CONFIG else "",
+        weights=_integer(_first(found.get("weights", []))) or 0,
+    )
 
 
 def _first(lines: list[str]) -> str:

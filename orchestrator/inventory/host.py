@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
 
 from orchestrator.deployment import environment_text
 from orchestrator.secret import Secret, is_secret_name
@@ -72,7 +80,11 @@ def _name(value: str | None) -> str | None:
     return value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Words = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_words),
+    WithJsonSchema({"type": ["array", "string"], "items": {"type": "string"}}),
+]
 
 
 # What orc itself gives, and relies on to find and to explain what it started.
@@ -96,6 +108,14 @@ def _container_arguments(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+_GPUS_SCHEMA = WithJsonSchema(
+    {"type": ["array", "string", "null"], "items": {"type": "integer", "minimum": 0}}
+)
+_ENV_SCHEMA = WithJsonSchema(
+    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+)
+
+
 class HostSettings(BaseModel):
     """The `orc_*` variables of a host, without their prefix. An unknown one is an error."""
 
@@ -104,7 +124,7 @@ class HostSettings(BaseModel):
     hardware: str | None = Field(
         default=None, description="hardware profile, such as h200; else detected from the GPUs"
     )
-    gpus: Annotated[tuple[int, ...] | None, BeforeValidator(_gpus)] = Field(
+    gpus: Annotated[tuple[int, ...] | None, BeforeValidator(_gpus), _GPUS_SCHEMA] = Field(
         default=None,
         description="which of the host's GPUs may be used: `[0, 1]` or `0-3`; else all",
     )
@@ -130,7 +150,7 @@ class HostSettings(BaseModel):
         default=(), description="appended to `docker run`"
     )
     # From an inventory the values are resolved, and their lookups run, when they are read.
-    env: Annotated[Mapping[str, str | Secret], PlainValidator(_environment)] = Field(
+    env: Annotated[Mapping[str, str | Secret], PlainValidator(_environment), _ENV_SCHEMA] = Field(
         default_factory=dict, description="environment; merged key by key from all, group and host"
     )
 

@@ -143,17 +143,23 @@ def _make_environment() -> _Environment:
 _ENVIRONMENT = _make_environment()
 
 
+_OF_FILES = _ENVIRONMENT.overlay(trim_blocks=True)  # as Ansible's
+
+
 @lru_cache(maxsize=4096)
-def _compile(text: str) -> Template:
-    return _ENVIRONMENT.from_string(text)
+def _compile(text: str, is_file: bool = False) -> Template:
+    return (_OF_FILES if is_file else _ENVIRONMENT).from_string(text)
 
 
-def render(text: str, resolve: Resolve, functions: Mapping[str, Any]) -> Any:
+def render(
+    text: str, resolve: Resolve, functions: Mapping[str, Any], *, is_file: bool = False
+) -> Any:
     """The value of the template `text`: a lone `{{ expression }}` keeps its type.
 
-    `resolve` gives a variable's value; `functions` are further names. Raises what Jinja2 raises.
+    `resolve` gives a variable's value; `functions` are further names. In a file (`is_file`) a
+    line of its own for `{% ... %}` leaves no empty line. Raises what Jinja2 raises.
     """
-    template = _compile(text)
+    template = _compile(text, is_file)
     context = template.new_context(dict(functions))
     assert isinstance(context, _VariableContext)
     context.resolve_variable = resolve

@@ -13,6 +13,11 @@ from orchestrator.planning.gpu_memory import memory_notes
 from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.planning.kv_store import plan_kv_store
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.model_files import (
+    check_one_model,
+    shapes_on_hosts,
+    with_shape_on_hosts,
+)
 from orchestrator.planning.node_spec import node_spec, pool_of
 from orchestrator.planning.plan import Endpoint, Plan
 from orchestrator.planning.router import plan_router, reserving
@@ -35,9 +40,9 @@ def plan(
     """Who runs what: one LaunchSpec per node, in order of replica and rank.
 
     `facts` (by host) fill in what the inventory leaves open; `ports` are those known in use;
-    replicas that are `running` stay on their hosts.
-    No host is touched, and the same input gives the same bytes. Raises InputError for an
-    unknown name and PlanError, with the equation, for a selection these hosts cannot run.
+    replicas that are `running` stay on their hosts. No host is touched, and the same input gives
+    the same bytes. Raises InputError for an unknown name and PlanError, with the equation, for a
+    selection these hosts cannot run.
     """
     everyone = list(inventory.hosts.values())
     hardware = choose_hardware(everyone, deployment.hardware)
@@ -46,6 +51,8 @@ def plan(
     recipe = catalog.resolve(deployment, hardware, nodes=deployment.nodes)
     allotment = PortAllotment(ports or PortUse())
     places = slots(list(hosts.values()), profile, facts or {})
+    shapes = shapes_on_hosts(facts or {}, hosts)
+    recipe = with_shape_on_hosts(recipe, shapes)
     try:
         layout = build_layout(recipe, places, deployment, allotment, running)
     except PlanError as error:
@@ -96,6 +103,7 @@ def plan(
             *recipe.notes,
             *layout.notes,
             *memory_notes(layout, hosts, profile),
+            *check_one_model(recipe.model, shapes, [node.slot.host for node in layout.nodes]),
             *_notes(layout, router, deployment),
         ),
         mixture_of_experts=recipe.mixture_of_experts,

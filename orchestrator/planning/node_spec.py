@@ -11,6 +11,7 @@ from orchestrator.planning.address import listen_address, url
 from orchestrator.planning.environment import node_environment
 from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.model_files import volumes
 from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
 from orchestrator.runtime.container import Container
 from orchestrator.secret import Secret
@@ -18,7 +19,6 @@ from orchestrator.topology.engines import DEFAULT_PORT
 from orchestrator.topology.layout import Layout, Node
 from orchestrator.version import __version__
 
-HF_CACHE = "/root/.cache/huggingface"  # where the public images look for weights
 API_SERVER_COUNT = "--api-server-count"
 
 
@@ -58,7 +58,6 @@ def node_spec(
     served = _served_model(recipe.model, parts)
     image = deployment.image or recipe.image
     settings = host.settings
-    cache = (f"{settings.hf_home}:{HF_CACHE}",) if settings.hf_home else ()
     container = Container(
         name=container_name,
         image=image,
@@ -68,7 +67,7 @@ def node_spec(
         files={CONFIG_FILE: store_config} if store_config is not None else {},
         brand=recipe.hardware.brand,
         gpus=node.gpus,
-        volumes=(*cache, *settings.volumes),
+        volumes=volumes(settings),
         devices=settings.devices,
         extra_args=settings.container_args,
     )

@@ -11,8 +11,10 @@ from orchestrator.errors import InputError, PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
+from orchestrator.planning.model_files import shapes_on_hosts, with_shape_on_hosts
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.recommend import offered_strategies
+from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
 from orchestrator.topology.alternatives import sizes_in_words
 from orchestrator.topology.build import layout_or_refusal
 from orchestrator.topology.engines import PREFILL_DECODE, STRATEGIES
@@ -92,6 +94,7 @@ def suggest(
     hardware = choose_hardware(everyone, deployment.hardware)
     profile = catalog.hardware(hardware)
     places = slots(hosts_of(everyone, hardware), profile, facts or {})
+    shapes = shapes_on_hosts(facts or {}, [place.host for place in places])
     free = _with(deployment, strategy=None, pools=None)
     chosen = catalog.select(free, hardware, nodes=deployment.nodes)
     recommended = chosen.strategy.name
@@ -100,7 +103,7 @@ def suggest(
         pools = deployment.pools if name == PREFILL_DECODE else None
         asked = _with(deployment, strategy=name, pools=pools)
         try:
-            layout = _best_layout(catalog, hardware, places, asked)
+            layout = _best_layout(catalog, hardware, places, asked, shapes)
         except InputError as error:
             found.append(Suggestion(name, name == recommended, reason=_one_line(error)))
         else:
@@ -114,18 +117,26 @@ def _rank(one: Suggestion) -> tuple[bool, bool, bool, int, float]:
 
 
 def _best_layout(
-    catalog: Catalog, hardware: str, places: Sequence[Slot], asked: Deployment
+    catalog: Catalog,
+    hardware: str,
+    places: Sequence[Slot],
+    asked: Deployment,
+    shapes: Mapping[str, ModelShape],
 ) -> Layout:
     """The layout on the fewest nodes that has room for a sequence, else the roomiest.
 
     As many replicas as the hosts hold. Raises InputError when none fits.
     """
+
+    def resolve(one: Deployment) -> ResolvedRecipe:
+        recipe = catalog.resolve(one, hardware, nodes=one.nodes)
+        return with_shape_on_hosts(recipe, shapes)
+
     refusal: InputError | None = None
     best: tuple[float, Deployment] | None = None
     for one in _by_nodes(asked, len(places)):
         try:
-            recipe = catalog.resolve(one, hardware, nodes=one.nodes)
-            headroom = _headroom(layout_or_refusal(recipe, places, one)) or 0.0
+            headroom = _headroom(layout_or_refusal(resolve(one), places, one)) or 0.0
         except InputError as error:
             refusal = refusal or error
             continue
@@ -136,11 +147,10 @@ def _best_layout(
     if best is None:
         raise refusal or PlanError("no hosts are left to plan on")
     every = _with(best[1], replicas="max")
-    recipe = catalog.resolve(every, hardware, nodes=every.nodes)
     try:
-        return layout_or_refusal(recipe, places, every)
+        return layout_or_refusal(resolve(every), places, every)
     except PlanError:  # later hosts may be other ones: what the first hold is certain
-        return layout_or_refusal(recipe, places, best[1])
+        return layout_or_refusal(resolve(best[1]), places, best[1])
 
 
 def _by_nodes(asked: Deployment, hosts: int) -> Iterator[Deployment]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.errors import ExitStatus
+from orchestrator.play.choice import Choice
 from orchestrator.play.engine import Recap, run_plays
-from orchestrator.play.history import end_change
+from orchestrator.play.finish import finish
 from orchestrator.play.run import Run
 from orchestrator.play.tasks import Play
 
 
-def run_change(plays: Sequence[Play], run: Run) -> Recap:
+def run_change(plays: Sequence[Play], run: Run, choice: Choice | None = None) -> Recap:
     """`run_plays`, after which nothing is left of the lock, and the history says how it ended."""
     status = ExitStatus.INVALID
     try:
-        recap = run_plays(plays, run)
+        recap = run_plays(plays, run, choice)
         status = recap.exit_status
         return recap
     except KeyboardInterrupt:
@@ -23,13 +24,3 @@ def run_change(plays: Sequence[Play], run: Run) -> Recap:
         raise
     finally:
         finish(run, status)
-
-
-def finish(run: Run, status: ExitStatus) -> None:
-    """End the change and release the lock, where there are any."""
-    try:
-        end_change(run, status)
-    finally:
-        lock, run.lock = run.lock, None
-        if lock is not None:
-            lock.release()

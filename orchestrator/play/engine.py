@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import InputError, OrcError
 from orchestrator.events.event import Event
 from orchestrator.play.batches import Batch, Unit, split, units_of
 from orchestrator.play.choice import Choice
+from orchestrator.play.finish import finish
 from orchestrator.play.progress import Progress
 from orchestrator.play.recap import Recap
 from orchestrator.play.run import Run
@@ -39,6 +40,7 @@ def run_plays(plays: Sequence[Play], run: Run, choice: Choice | None = None) -> 
         if not going_on:
             break
     run.inventory = progress.inventory
+    progress.recap.sort(run.inventory.hosts)
     run.emit(Event("recap", data=progress.recap.hosts))
     return progress.recap
 
@@ -46,9 +48,11 @@ def run_plays(plays: Sequence[Play], run: Run, choice: Choice | None = None) -> 
 def _run_play(play: Play, progress: Progress) -> bool:
     """Whether the run goes on after `play`. Raises InputError for a wrong key of the play."""
     run = progress.run
-    settings = _PlaySettings(play, run)
+    settings = PlaySettings(play, run.variables)
     everyone = settings.hosts(progress)
-    run.deployment = play.deployment or run.deployment
+    if play.deployment is not None and play.deployment != run.deployment:
+        finish(run, progress.recap.exit_status)
+        run.turn_to(play.deployment)
     run.emit(Event("play", play.name))
     if all(host in progress.out for host in everyone):
         run.say("note", "no host is left for this play")
@@ -84,12 +88,13 @@ def _run_play(play: Play, progress: Progress) -> bool:
     return walk(whole, tail) if tail else True
 
 
-def _batches(play: Play, settings: _PlaySettings, everyone: Sequence[str], run: Run) -> list[Batch]:
+def _batches(play: Play, settings: PlaySettings, everyone: Sequence[str], run: Run) -> list[Batch]:
     """The play's batches: of replicas where the run has a deployment, else of hosts."""
     replicas = run.replica_hosts
     units = units_of(everyone, replicas)
     if run.rolling is not None:
-        units = [unit for unit in units if unit.replica is not None]
+        by_number = {unit.replica: unit for unit in units}
+        units = [by_number[number] for number in run.rolling if number in by_number]
     elif replicas:
         spare = [unit.hosts[0] for unit in units if unit.replica is None]
         units = [unit for unit in units if unit.replica is not None]
@@ -110,22 +115,21 @@ def _batch(units: tuple[Unit, ...], everyone: Sequence[str]) -> Batch:
     return Batch(units, tuple(host for host in everyone if host in mine), numbers)
 
 
-class _PlaySettings:
+class PlaySettings:
     """The keys of a play that may be templates, of the play's variables and the command line's."""
 
-    def __init__(self, play: Play, run: Run) -> None:
+    def __init__(self, play: Play, extra: Mapping[str, Any]) -> None:
         self._play = play
-        self._variables = Variables(
-            where=play.where, extra=run.variables, written=(play.variables,)
-        )
+        self._variables = Variables(where=play.where, extra=extra, written=(play.variables,))
+
+    def pattern(self) -> str:
+        """The play's hosts, as a pattern."""
+        return str(self._variables.fill(self._play.hosts))
 
     def hosts(self, progress: Progress) -> list[str]:
-        """The names of the play's hosts in inventory order."""
-        pattern = str(self._variables.fill(self._play.hosts))
-        if pattern == "all":
-            return list(progress.inventory.hosts)
+        """The names of the play's hosts, in the order of its pattern."""
         try:
-            return list(progress.inventory.limit(pattern).hosts)
+            return progress.select(self.pattern())
         except OrcError as error:
             raise InputError(error.what, where=self._play.where, hint=error.hint) from None
 

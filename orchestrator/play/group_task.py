@@ -119,7 +119,7 @@ def _attempt(
     finally:
         run.scope = None
     if _judges(one):
-        known = set(one.progress.inventory.hosts)
+        known = one.progress.hosts
         for host, own in results.items():
             seen = one.variables(host if host in known else one.hosts[0])
             results[host] = [one.judged(seen, result) for result in own]

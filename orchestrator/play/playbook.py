@@ -94,7 +94,7 @@ class _Reader:
 
     def _block(self, data: dict[str, Any], place: Place, given: _Inherited) -> Block:
         keys = self.document.validate(BlockKeys, data, place)
-        self._check_expressions(keys, place)
+        self._check_templates(keys.vars, (*place, "vars"))
         inner = given.with_keys(keys)
         return Block(
             tasks=self.steps(keys.block, (*place, "block"), inner),
@@ -104,7 +104,7 @@ class _Reader:
 
     def _include(self, data: dict[str, Any], place: Place, given: _Inherited) -> Block:
         keys = self.document.validate(IncludeKeys, data, place)
-        self._check_expressions(keys, place)
+        self._check_templates(keys.vars, (*place, "vars"))
         path = self.files[-1].parent / keys.include_tasks
         at: Place = (*place, "include_tasks")
         if has_template(keys.include_tasks):
@@ -149,7 +149,7 @@ class _Reader:
         action = self.actions[named[0]]
         written = {key: value for key, value in data.items() if key in known}
         keys = document.validate(TaskKeys, written, place)
-        self._check_expressions(keys, place)
+        self._check_templates(keys.vars, (*place, "vars"))
         inner = given.with_keys(keys)
         return Task(
             name=keys.name or action.name,
@@ -193,12 +193,6 @@ class _Reader:
         if not has_template(arguments):
             self.document.validate(action.arguments, arguments, place)
         return arguments
-
-    def _check_expressions(self, keys: SharedKeys, place: Place) -> None:
-        for name in ("when", "until", "failed_when", "changed_when"):
-            for condition in getattr(keys, name, None) or ():
-                self._check_templates(f"{{{{ {condition} }}}}", (*place, name))
-        self._check_templates(keys.vars, (*place, "vars"))
 
     def _check_templates(self, value: Any, place: Place) -> None:
         wrong = check_syntax(value)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
 from orchestrator.events.event import Event, Kind
+from orchestrator.inventory.host import Host
 from orchestrator.inventory.load import Inventory
 from orchestrator.play.action import HostResult
 from orchestrator.play.choice import Choice
@@ -30,8 +31,20 @@ class Progress:
     recap: Recap = field(default_factory=Recap)
     out: set[str] = field(default_factory=set)
     registered: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hosts: dict[str, Host] = field(default_factory=dict)  # that some play has had so far
     stopped: threading.Event = field(default_factory=threading.Event)  # by Ctrl-C
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def select(self, pattern: str) -> list[str]:
+        """The names of a pattern's hosts, in its order. `localhost` need not be in the inventory.
+
+        Raises InputError for a name that does not exist, and when no host is left.
+        """
+        found = {host.name: host for host in self.inventory.select(pattern)}
+        self.hosts |= found
+        for name in found.keys() - self.inventory.hosts.keys():
+            self.run.pool.add(found[name])
+        return list(found)
 
     def tell(self, task: Task, result: HostResult, fate: Fate = "failed") -> None:
         """One host's result, as an event and in the recap. Any thread may call it."""

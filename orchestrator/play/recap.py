@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from orchestrator.errors import ExitStatus, OrcError
@@ -20,6 +21,11 @@ class Recap:
     def count(self, host: str, status: str) -> None:
         counts = self.hosts.setdefault(host, {})
         counts[status] = counts.get(status, 0) + 1
+
+    def sort(self, order: Iterable[str]) -> None:
+        """Put the hosts in `order`; what is not in it comes after it."""
+        counted = [host for host in order if host in self.hosts]
+        self.hosts = {host: self.hosts[host] for host in dict.fromkeys([*counted, *self.hosts])}
 
     def total(self, status: str) -> int:
         return sum(counts.get(status, 0) for counts in self.hosts.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from orchestrator.deployment import Deployment
@@ -47,6 +47,7 @@ class Run:
     # The groups (replicas, and services by their negative numbers) that the present task acts
     # on; None: all. Set by the engine.
     scope: frozenset[int] | None = None
+    revealed: set[Secret] = field(default_factory=set)  # that tasks handed to a host themselves
 
     facts: dict[str, HostFacts] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
@@ -55,15 +56,24 @@ class Run:
     decision: Decision | None = None
     started: set[int] = field(default_factory=set)  # replicas that this run started
     stopped: int = 0  # containers that this run stopped
-    rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over
+    rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over, in its order
     aside: set[str] = field(default_factory=set)  # ids of the containers that it put aside
+    stopped_replicas: set[int] = field(default_factory=set)  # that it stopped to start them anew
     rolled: set[int] = field(default_factory=set)  # replicas that serve again after it
     put_back: set[int] = field(default_factory=set)  # those of them with the spec before
     endpoints: dict[Target, EndpointCheck] = field(default_factory=dict)
     healthy_after: dict[int, float] = field(default_factory=dict)  # seconds, of those started
     lock: HeldLock | None = None
     change: Change | None = None  # what stands in the history as begun
-    revealed: set[Secret] = field(default_factory=set)  # that tasks handed to a host themselves
+
+    def turn_to(self, deployment: Deployment) -> None:
+        """Begin anew with another deployment: what was found out of the last one does not hold."""
+        fresh = Run(self.inventory, self.pool, self.emit)
+        names = [one.name for one in fields(Run)]
+        for name in names[names.index("facts") :]:
+            setattr(self, name, getattr(fresh, name))
+        self.deployment = deployment
+        self.name = deployment.deployment_name()
 
     def in_scope(self, group: int) -> bool:
         """Whether the present task acts on a replica (or a service's group)."""
@@ -100,6 +110,10 @@ class Run:
         if self.decision is None:
             raise InputError("what runs is not known yet", hint="put the task `preflight` first")
         return self.decision
+
+    def starts(self, group: int) -> bool:
+        """Whether the decision is to start a group, anew or again."""
+        return any(one.replica == group and one.starts for one in self.decided.replicas)
 
     @property
     def secrets(self) -> list[Secret]:

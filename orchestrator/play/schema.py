@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from orchestrator.deployment import Seconds, seconds
+from orchestrator.play.templates import check_syntax
 
 
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
+
+
+def _one_or_list(one: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [one, {"type": "array", "items": one}]}
 
 
 def _tags(value: Any) -> Any:
@@ -35,6 +40,9 @@ def _bare(condition: bool | str) -> bool | str:
         raise ValueError(
             f"{condition!r}: a condition is a bare expression, so leave the braces out"
         )
+    wrong = check_syntax(f"{{{{ {condition} }}}}")
+    if wrong:
+        raise ValueError(f"{condition!r} is no expression: {wrong}")
     return condition
 
 
@@ -53,10 +61,16 @@ def _batch_size(value: int | str) -> int | str:
 
 
 Name = Annotated[str, AfterValidator(_variable_name)]
-Conditions = Annotated[list[Annotated[bool | str, AfterValidator(_bare)]], BeforeValidator(_listed)]
-Tags = Annotated[list[str], BeforeValidator(_tags)]
+_TEXT = {"type": ["string", "number"]}
+_CONDITION = {"type": ["string", "boolean"]}
+Conditions = Annotated[
+    list[Annotated[bool | str, AfterValidator(_bare)]],
+    BeforeValidator(_listed),
+    WithJsonSchema({**_one_or_list(_CONDITION), "description": "bare Jinja2 expressions"}),
+]
+Tags = Annotated[list[str], BeforeValidator(_tags), WithJsonSchema(_one_or_list(_TEXT))]
 Variables = dict[Name, Any]
-Duration = Annotated[Seconds | str, BeforeValidator(_duration)]
+Duration = Annotated[Seconds | str, BeforeValidator(_duration), WithJsonSchema(_TEXT)]
 BatchSize = Annotated[int | str, AfterValidator(_batch_size)]
 TaskData = dict[str, Any]
 
@@ -115,7 +129,9 @@ class PlayKeys(_Keys):
     name: str | None = None
     hosts: str = "all"
     deployment: dict[str, Any] | None = None
-    serial: Annotated[list[BatchSize], BeforeValidator(_listed)] = []
+    serial: Annotated[
+        list[BatchSize], BeforeValidator(_listed), WithJsonSchema(_one_or_list(_TEXT))
+    ] = []
     max_fail_percentage: Annotated[float, Field(ge=0, le=100)] | str | None = None
     any_errors_fatal: bool | str = False
     vars: Variables = {}

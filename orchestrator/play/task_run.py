@@ -119,7 +119,7 @@ class TaskRun:
     def variables(self, host: str) -> Variables:
         """What templates see on `host`."""
         progress = self.progress
-        inventory = progress.inventory.hosts[host].variables
+        inventory = progress.hosts[host].variables
         return Variables(
             where=self.task.where,
             directory=self.task.directory,
@@ -137,7 +137,7 @@ class TaskRun:
         given: dict[str, Callable[[], Any]] = {
             "inventory_hostname": lambda: host,
             "inventory_hostname_short": lambda: host.split(".", 1)[0],
-            "group_names": lambda: sorted(set(progress.inventory.hosts[host].groups) - {"all"}),
+            "group_names": lambda: sorted(set(progress.hosts[host].groups) - {"all"}),
             "groups": lambda: {n: list(g.hosts) for n, g in progress.inventory.groups.items()},
             "hostvars": lambda: HostVars(progress.inventory.hosts, progress.registered),
             "ansible_play_hosts": lambda: [h for h in self.play_hosts if h not in gone],

@@ -30,8 +30,7 @@ def check_syntax(value: Any) -> str | None:
         return next((wrong for wrong in map(check_syntax, parts) if wrong), None)
     from orchestrator.inventory.templating import syntax_error
 
-    said = syntax_error(value)
-    return None if said is None else f"{value!r}: {said}"
+    return syntax_error(value)
 
 
 def filled(value: Any, fill: Callable[[str], Any]) -> Any:

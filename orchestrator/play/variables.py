@@ -57,6 +57,12 @@ class Variables:
 
         return filled(value, one)
 
+    def fill_file(self, text: str) -> str | Secret:
+        """The template file `text` filled in, secrets revealed; a `Secret` if there were any."""
+        reading = Reading()
+        result = str(self._render(text, (), reading, is_file=True))
+        return Secret(result) if reading.secret else result
+
     def test(self, conditions: Sequence[Condition], key: str = "when") -> bool:
         """Whether all `conditions` hold. Raises InputError for one that cannot be answered."""
         return all(self._holds(condition, key) for condition in conditions)
@@ -108,7 +114,9 @@ class Variables:
         value = filled(value, lambda text: self._render(text, (*chain, name), reading))
         return conceal(value) if is_secret_variable(name) else value
 
-    def _render(self, text: str, chain: tuple[str, ...], reading: Reading | None) -> Any:
+    def _render(
+        self, text: str, chain: tuple[str, ...], reading: Reading | None, *, is_file: bool = False
+    ) -> Any:
         from jinja2 import UndefinedError
 
         from orchestrator.inventory.templating import render
@@ -128,20 +136,24 @@ class Variables:
             return value if reading is None else reveal(value, reading)
 
         try:
-            value = render(text, variable, {"lookup": find})
+            value = render(text, variable, {"lookup": find}, is_file=is_file)
         except OrcError:
             raise
         except UndefinedError as error:
             raise InputError(
-                f"{text!r}: {error.message}", where=self.where, hint=self._hint(str(error.message))
+                f"{_shown(text)}: {error.message}",
+                where=self.where,
+                hint=self._hint(str(error.message)),
             ) from None
         except Exception as error:
             # What a filter says of a value may quote it.
             said = type(error).__name__ if reading and reading.secret else str(error)
-            raise InputError(f"{text!r} cannot be computed: {said}", where=self.where) from None
+            raise InputError(
+                f"{_shown(text)} cannot be computed: {said}", where=self.where
+            ) from None
         if secret and isinstance(value, str) and REDACTED in value:
             raise InputError(
-                f"{text!r} would put a secret into a text",
+                f"{_shown(text)} would put a secret into a text",
                 where=self.where,
                 hint="secrets are taken by write_env, by the content of template, and by `env:`",
             )
@@ -214,3 +226,8 @@ def _holds_secret(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_holds_secret, value.values()))
     return isinstance(value, list) and any(map(_holds_secret, value))
+
+
+def _shown(text: str) -> str:
+    """A template as a message can hold it; of a file only that it is one."""
+    return repr(text) if len(text) <= 200 and "\n" not in text else "the template"

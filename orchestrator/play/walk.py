@@ -52,12 +52,11 @@ class Walk:
             self._steps(steps, self.left(), _Inside())
         except PlayEnded:
             self.lost |= set(self.batch.hosts)
-        finally:
-            self.progress.out |= self.lost | self.gone
+            self.progress.out |= self.lost
 
     def left(self) -> list[str]:
         """The hosts that are still in the play, in its order."""
-        return [h for h in self.batch.hosts if h not in self.lost and h not in self.progress.out]
+        return [host for host in self.batch.hosts if host not in self.progress.out]
 
     def _steps(self, steps: Sequence[Step], hosts: Sequence[str], inside: _Inside) -> set[str]:
         """Do `steps` on `hosts`, each on those that did not fail before; returns who failed."""
@@ -73,8 +72,7 @@ class Walk:
             if self._fatal:
                 failed = set(hosts) - self.gone
             if not inside.shielded:
-                self.lost |= failed
-                self._check_percentage()
+                self._lose(failed)
             if self._fatal:
                 break
         return failed
@@ -122,11 +120,13 @@ class Walk:
         )
         run.emit(Event("task", self._name(one), task=action.name))
         if isinstance(action, Action):
-            run.inventory = self.progress.inventory.only(self._alive())
+            here = hosts if action.level == "batch" else self._alive()
+            run.inventory = self.progress.inventory.only(here)
             outcome = perform_on_groups(one)
         else:
             outcome = perform_on_hosts(one)
         self.gone |= outcome.unreachable
+        self.progress.out |= outcome.unreachable
         direct = outcome.failed | outcome.unreachable
         if direct and (self.any_errors_fatal or task.any_errors_fatal):
             self._fatal = True
@@ -139,8 +139,7 @@ class Walk:
             return one.task.name
 
     def _alive(self) -> list[str]:
-        out = self.progress.out | self.lost | self.gone
-        return [host for host in self.play_hosts if host not in out]
+        return [host for host in self.play_hosts if host not in self.progress.out]
 
     def _with_replicas(self, failed: Iterable[str]) -> set[str]:
         """`failed` with the other hosts of their replicas: they fail together."""
@@ -159,12 +158,15 @@ class Walk:
     def _units(self, hosts: Sequence[str]) -> list[Unit]:
         return units_of(hosts, self.progress.run.replica_hosts)
 
-    def _check_percentage(self) -> None:
-        """Raises PlayEnded when more than `max_fail_percentage` of the batch has failed."""
+    def _lose(self, failed: set[str]) -> None:
+        """Take hosts out for good. Raises PlayEnded when more than `max_fail_percentage` of the
+        batch is out by that."""
+        self.lost |= failed
+        self.progress.out |= failed
         if self.max_fail_percentage is None:
             return
         out = self.lost | self.gone
         units = self._units(self.batch.hosts)
-        failed = sum(1 for unit in units if out & set(unit.hosts))
-        if failed and failed / len(units) > self.max_fail_percentage / 100:
+        count = sum(1 for unit in units if out & set(unit.hosts))
+        if count and count / len(units) > self.max_fail_percentage / 100:
             raise PlayEnded

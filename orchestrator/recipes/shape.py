@@ -135,15 +135,20 @@ def _hub_cache(environment: Mapping[str, str]) -> Path:
 def local_shape(model: str, environment: Mapping[str, str] | None = None) -> ModelShape | None:
     """The shape by the model's local `config.json`; None when there is none that can be read."""
     path = local_config(model, environment)
-    if path is None:
-        return None
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        shape = shape_of_text(path.read_text(encoding="utf-8")) if path else None
+    except (OSError, ValueError):
         return None
-    if not isinstance(config, Mapping):
+    return replace(shape, weights_gb=_weights_gb(path.parent)) if path and shape else None
+
+
+def shape_of_text(text: str) -> ModelShape | None:
+    """The shape by the text of a `config.json`; None for one that is no JSON object."""
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError):
         return None
-    return replace(shape_of_config(config), weights_gb=_weights_gb(path.parent))
+    return shape_of_config(config) if isinstance(config, Mapping) else None
 
 
 def _weights_gb(directory: Path) -> float | None:

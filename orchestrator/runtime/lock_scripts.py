@@ -41,9 +41,9 @@ holder() {{
   [ ! -f "$1/owner" ] || read -r held <"$1/owner"
 }}
 show() {{
-  since=$(stat -c %Y "$1/owner" 2>/dev/null || date +%s)
+  since=$(stat -c %Y "$1/owner" 2>/dev/null || stat -c %Y "$1")
   printf '@lock %s %s\\n' "${{1##*/}}" $(($(date +%s) - since))
-  sed -n 2p "$1/owner" 2>/dev/null
+  [ ! -f "$1/owner" ] || sed -n 2p "$1/owner"
 }}
 take() {{
   owner=$1 replaceable=$2

@@ -48,6 +48,10 @@ class ConnectionPool:
     ) -> None:
         self.close()
 
+    def add(self, host: Host) -> None:
+        """One more host, such as the implicit `localhost`."""
+        self._hosts.setdefault(host.name, host)
+
     def connection(self, name: str) -> Connection:
         """The connection to a host of the pool. Raises InputError for an unknown name."""
         with self._lock:

@@ -104,6 +104,7 @@ class Orc:
             **kept,
             "PYTHONPATH": str(ROOT),
             "ORC_INVENTORY": str(self.fleet.inventory),
+            "XDG_STATE_HOME": str(self.directory / "state"),
             **self.variables,
             **variables,
         }

@@ -15,11 +15,13 @@ pytestmark = [
     pytest.mark.timeout(START_SECONDS, func_only=True),
 ]
 
+# Prefill keeps a request's blocks for 30 s until decode asks for them: a busy machine needs longer.
+PATIENT = ("--set", "args.kv-transfer-config.kv_connector_extra_config.kv_lease_duration=300")
 ALONE = "DP rank 0, PP rank 0, PCP rank 0, TP rank 0, ETP rank 0, EP rank N/A"
 
 
 def test_a_completion_goes_through_both_pools(fleet: Fleet, orc: Orc) -> None:
-    selection = (*TINY, "--strategy", "pd_cluster", "--nodes", "2", *EAGER)
+    selection = (*TINY, "--strategy", "pd_cluster", "--nodes", "2", *EAGER, *PATIENT)
     with deployed(fleet, orc, "pd", *selection) as pd:
         assert pd.roles() == {
             "orc-pd-r0-n0-prefill": "prefill",

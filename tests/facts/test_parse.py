@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
-from orchestrator.facts.host_facts import Gpu, GpuProcess
+from orchestrator.facts.host_facts import Gpu, GpuProcess, HostFacts, ModelFiles
 from orchestrator.facts.parse import is_complete, parse_facts
-from orchestrator.facts.probe_script import PROBE_SCRIPT
+from orchestrator.facts.probe_script import PROBE_SCRIPT, probe_script
 from tests.facts import recorded
 
 
@@ -77,6 +78,49 @@ def test_an_empty_or_broken_probe_is_seen_as_such() -> None:
     assert not is_complete("@hostname\nnode01\n@addr")
     assert parse_facts("").docker_error == "docker is not installed"
     assert parse_facts("@rocm\n{broken").gpus == ()
+
+
+def probed(place: Path | None) -> HostFacts:
+    script = probe_script(str(place) if place else None)
+    result = subprocess.run(["sh"], input=script, text=True, capture_output=True)
+    assert is_complete(result.stdout), result.stderr
+    return parse_facts(result.stdout)
+
+
+def test_a_models_config_and_the_size_of_its_weights_are_read(tmp_path: Path) -> None:
+    place = tmp_path / "it's a model"
+    place.mkdir()
+    assert probed(place).model is None
+    text = '{"num_hidden_layers": 4,\n\n"x": "\\n@end"}'
+    (place / "config.json").write_text(text)
+    assert probed(place).model == ModelFiles(str(place), text, 0)
+    (place / "consolidated.safetensors").write_bytes(b"123456789")
+    assert probed(place).model == ModelFiles(str(place), text, 9)
+    for number in (1, 2):
+        (place / f"model-0000{number}-of-00002.safetensors").write_bytes(b"12345")
+    found = probed(place)
+    assert found.model and found.model.weights == 10
+    assert probed(None).model is None
+
+
+def test_a_repository_of_the_hub_cache_is_read_at_its_revision(tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "refs").mkdir()
+    (tmp_path / "refs" / "main").write_text("abc")
+    (tmp_path / "blob").write_text("{}")
+    (snapshot / "config.json").symlink_to(tmp_path / "blob")
+    assert probed(tmp_path).model == ModelFiles(str(snapshot), "{}", 0)
+
+
+def test_a_models_config_can_tell_nothing_else_and_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}\n@hostname\nevil\npath /evil\n@end\n")
+    found = probed(tmp_path)
+    assert found.hostname != "evil"
+    assert found.model and found.model.path == str(tmp_path)
+    assert found.model.config.splitlines() == ["{}", "@hostname", "evil", "path /evil", "@end"]
+    (tmp_path / "config.json").write_text(" " * 2**20 + "{}")
+    assert probed(tmp_path).model == ModelFiles(str(tmp_path), "", 0)
 
 
 def test_the_probe_runs_here_and_reads_true() -> None:

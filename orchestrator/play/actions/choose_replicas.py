@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from orchestrator.errors import DeploymentError, ErrorGroup, InputError
@@ -54,11 +54,14 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
         run.decision = rolled(run.decided, done)
         if run.decision.refusals:
             raise ErrorGroup(DeploymentError(text) for text in run.decision.refusals)
-        run.rolling = tuple(d.replica for d in run.decision.replicas if _is_rolled(d.replica, run))
+        left = _left_out(run, seen)
+        run.rolling = tuple(n for n in seen.numbers if n in left or run.starts(n))
     elif arguments.mode == "same":
         run.rolling = tuple(number for number in seen.numbers if number not in done)
     else:
         run.rolling = _with_a_spec_before(seen)
+    # What does not serve anyway goes first: the others then have somebody to stand in for them.
+    run.rolling = tuple(sorted(run.rolling, key=lambda number: (_runs(seen, number), number)))
     for number in done:
         run.say("note", f"{group_name(number)} is done already", replica=number)
     _ask(run, _costs(seen, run.rolling, start_seconds(changes)))
@@ -68,8 +71,26 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
             report(HostResult(state.host, "ok", f"{state.name} will be rolled", state.replica))
 
 
-def _is_rolled(replica: int, run: Run) -> bool:
-    return replica >= 0 and any(d.replica == replica and d.starts for d in run.decided.replicas)
+def _left_out(run: Run, seen: Running) -> set[int]:
+    """The replicas to which the router sends no requests, though they run: an interrupted roll
+    took them out, or started them, and got no further."""
+    serving = _serving(run, seen)
+    if serving is None:
+        return set()
+    return {n for n in seen.numbers if any(t.url not in serving for t in seen.targets(n))}
+
+
+def _serving(run: Run, seen: Running) -> set[str] | None:
+    """The URLs that the router holds for healthy; None where there is no router."""
+    if seen.router is None or not seen.router.endpoint:
+        return None
+    known = workers(run.pool.connection(seen.router.host), seen.router.endpoint)
+    return {url for url, healthy in known.items() if healthy}
+
+
+def _runs(seen: Running, replica: int) -> bool:
+    states = seen.of(replica)
+    return bool(states) and all(state.running for state in states)
 
 
 def _with_a_spec_before(seen: Running) -> tuple[int, ...]:
@@ -91,10 +112,7 @@ def _done(run: Run, seen: Running, changes: Sequence[Change]) -> list[int]:
     if not unfinished:
         return []
     age = time.time() - unfinished[0].begun
-    serving: Iterable[str] | None = None
-    if seen.router is not None and seen.router.endpoint:
-        connection = run.pool.connection(seen.router.host)
-        serving = {u for u, healthy in workers(connection, seen.router.endpoint).items() if healthy}
+    serving = _serving(run, seen)
     return [
         number
         for number in seen.numbers

@@ -10,10 +10,11 @@ from orchestrator.checks.result import CheckResult
 from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, UnreachableError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.facts.parse import is_complete, parse_facts
-from orchestrator.facts.probe_script import PROBE_SCRIPT
+from orchestrator.facts.probe_script import probe_script
 from orchestrator.health.observation import Observation, observe
 from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
+from orchestrator.planning.model_files import model_places
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.port_use import ports_in_use, with_planned_ports
 from orchestrator.planning.running import running_placement
@@ -40,7 +41,7 @@ class PreflightArguments(Arguments):
 
 def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     """Reports every host. Without a deployment only the hosts themselves are checked."""
-    run.facts, run.unreachable = gather_facts(run.pool, run.inventory.hosts)
+    _gather(run)
     if run.deployment is None or run.catalog is None:
         _report_unreachable(run.unreachable, report)
         _report_checks(run, host_checks(run.facts), run.facts, report)
@@ -84,23 +85,21 @@ class _Look:
     def everything(self) -> list[ContainerState]:
         return [state for host in self.observation.hosts for state in host.containers]
 
-    @property
-    def fingerprint(self) -> set[tuple[str, str, str]]:
-        return {(state.host, state.id, state.status) for state in self.everything}
-
 
 def _planned(run: Run, report: Report, *, lock: bool) -> _Look:
-    """Plan, and hold the lock of what was planned. The plan is made of what was seen under the
-    lock, and keeps clear of what others have planned and not started yet."""
-    others: list[Locked] = []
-    look = _look_and_plan(run, others, report)
+    """Plan, and hold the lock of what was planned. What is decided on is seen under the lock, and
+    the plan keeps clear of what others have planned and not started yet."""
+    look = _look_and_plan(run, [], report)
+    if not lock:
+        return look
     for _ in range(_MOST_PLANS):
-        if not lock:
-            return look
         others = hold_lock(run, _concerned(run, look), _ports(run.planned))
-        if not _collides(run, others) and _unchanged(run, look):
-            return look
-        run.facts, run.unreachable = gather_facts(run.pool, run.inventory.hosts)
+        reached = [host.host for host in look.observation.hosts]
+        now = _Look(observe(run.pool, reached), look.hosts)
+        _refuse_unanswered(now.observation, now.hosts)
+        if _own(run, now) == _own(run, look) and not _collides(run, others, now):
+            return now
+        _gather(run)
         look = _look_and_plan(run, others, report)
     raise DeploymentError(
         "nothing was started: what runs on the hosts changes faster than a plan is made",
@@ -136,20 +135,17 @@ def _ports(planned: Plan) -> dict[str, list[int]]:
     return ports
 
 
-def _collides(run: Run, others: Sequence[Locked]) -> bool:
-    """Whether another, who was first, has planned with a port of this plan."""
+def _own(run: Run, look: _Look) -> set[tuple[str, str]]:
+    return {(state.host, state.id) for state in look.observation.containers(run.name)}
+
+
+def _collides(run: Run, others: Sequence[Locked], look: _Look) -> bool:
+    """Whether another, who was first, has planned or started with a port of this plan."""
+    assert run.name is not None
+    theirs = ports_in_use(run.name, {}, look.everything)
+    theirs = with_planned_ports(theirs, {lock.name: lock.holder.ports for lock in others})
     mine = _ports(run.planned)
-    return any(
-        set(ports) & set(mine.get(host, ()))
-        for lock in others
-        for host, ports in lock.holder.ports.items()
-    )
-
-
-def _unchanged(run: Run, look: _Look) -> bool:
-    """Whether the lock came before anything else happened."""
-    reached = [host.host for host in look.observation.hosts]
-    return _Look(observe(run.pool, reached), look.hosts).fingerprint == look.fingerprint
+    return any(set(ports) & set(mine.get(host, ())) for host, ports in theirs.busy.items())
 
 
 def _spec_changes(planned: Plan, decision: Decision) -> dict[int, SpecChange]:
@@ -164,13 +160,23 @@ def _spec_changes(planned: Plan, decision: Decision) -> dict[int, SpecChange]:
     }
 
 
+def _gather(run: Run) -> None:
+    models: Mapping[str, str] = {}
+    if run.deployment is not None and run.catalog is not None:
+        models = model_places(run.inventory, run.catalog, run.deployment)
+    run.facts, run.unreachable = gather_facts(run.pool, run.inventory.hosts, models)
+
+
 def gather_facts(
-    pool: ConnectionPool, hosts: Iterable[str]
+    pool: ConnectionPool, hosts: Iterable[str], models: Mapping[str, str]
 ) -> tuple[dict[str, HostFacts], dict[str, str]]:
-    """The facts of every host that answered, and why the others did not."""
+    """The facts of every host that answered, and why the others did not.
+
+    `models`: by host, the directory where the deployment's model may lie.
+    """
     facts: dict[str, HostFacts] = {}
     unreachable: dict[str, str] = {}
-    for name, answer in pool.map(hosts, probe_host).items():
+    for name, answer in pool.map(hosts, lambda c: probe_host(c, models.get(c.host))).items():
         if isinstance(answer, OrcError):
             unreachable[name] = str(answer)
         else:
@@ -178,9 +184,9 @@ def gather_facts(
     return facts, unreachable
 
 
-def probe_host(connection: Connection) -> HostFacts:
+def probe_host(connection: Connection, model: str | None = None) -> HostFacts:
     """One host's facts, in one round trip. Raises DeploymentError when the probe broke off."""
-    result = connection.script(PROBE_SCRIPT, timeout=_PROBE_TIMEOUT)
+    result = connection.script(probe_script(model), timeout=_PROBE_TIMEOUT)
     if not is_complete(result.stdout):
         said = result.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise DeploymentError(

@@ -16,10 +16,12 @@ from orchestrator.runtime.container import AFTER, BEFORE
 
 
 class PutBackArguments(Arguments):
-    """Nothing can be set."""
+    """`stopped_only`: leave a replica alone that this roll has not stopped yet."""
+
+    stopped_only: bool = False
 
 
-def perform(run: Run, _: PutBackArguments, report: Report) -> None:
+def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
     """All ranks of the batch's replicas: what runs now is stopped and put aside in turn, what
     ran before is started as it was, and waited for until it is healthy.
 
@@ -27,6 +29,8 @@ def perform(run: Run, _: PutBackArguments, report: Report) -> None:
     """
     seen = running(run)
     replicas = seen.replicas(run)
+    if arguments.stopped_only:
+        replicas = [number for number in replicas if number in run.stopped_replicas]
     before = _before(seen, replicas)
     if run.check:
         for host, name in before:

@@ -6,21 +6,29 @@ from collections.abc import Mapping
 
 from orchestrator.play.action import AnyAction
 from orchestrator.play.actions import (
+    assert_,
     choose_replicas,
     compare_ranks,
+    copy,
+    debug,
     drain,
     fail,
     kv_store,
+    pause,
     preflight,
     probe,
     pull_image,
     put_back,
     router,
+    run,
+    script,
     set_aside,
     start,
     stop,
+    template,
     undrain,
     wait_healthy,
+    write_env,
 )
 
 ACTIONS: Mapping[str, AnyAction] = {
@@ -40,6 +48,14 @@ ACTIONS: Mapping[str, AnyAction] = {
         put_back.ACTION,
         undrain.ACTION,
         stop.ACTION,
+        run.ACTION,
+        script.ACTION,
+        copy.ACTION,
+        template.ACTION,
+        write_env.ACTION,
+        pause.ACTION,
+        assert_.ACTION,
+        debug.ACTION,
         fail.ACTION,
     )
 }

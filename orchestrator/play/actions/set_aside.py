@@ -15,9 +15,15 @@ class SetAsideArguments(Arguments):
 
 
 def perform(run: Run, _: SetAsideArguments, report: Report) -> None:
-    """All ranks of the batch's replicas at once: a group has one fate."""
+    """All ranks of the batch's replicas at once: a group has one fate.
+
+    A replica that runs as planned already is left alone: an interrupted roll has started it, and
+    has not put it back into the router.
+    """
     seen = running(run)
-    states = [state for replica in seen.replicas(run) for state in seen.of(replica)]
+    replicas = [number for number in seen.replicas(run) if run.starts(number)]
+    states = [state for number in replicas for state in seen.of(number)]
+    run.stopped_replicas |= set(replicas)
     run.aside |= {state.id for state in states}
     if run.check:
         for state in states:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from orchestrator.errors import DeploymentError
-from orchestrator.health.router_api import add_worker, can_put_back, workers
+from orchestrator.health.router_api import add_worker, can_put_back, remove_worker, workers
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.running import Running, running
 from orchestrator.play.run import Run
@@ -42,6 +42,9 @@ def put_back_worker(run: Run, seen: Running, worker: str) -> None:
     assert router.endpoint is not None
     connection = run.pool.connection(router.host)
     if can_put_back(router):
+        # One that was there all the time may be shut out for a minute, for the requests that
+        # failed while it was down (its circuit breaker); a new one is not.
+        remove_worker(connection, router.endpoint, worker)
         add_worker(connection, router.endpoint, worker)
     deadline = time.monotonic() + _PATIENCE
     while not workers(connection, router.endpoint).get(worker):
