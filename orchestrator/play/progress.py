@@ -75,9 +75,14 @@ class Progress:
             self.run.say(kind, f"{one}\n(ignored)" if fate == "ignored" else str(one))
 
     def register(self, task: Task, host: str, result: Mapping[str, Any]) -> None:
-        if task.register is not None:
-            with self._lock:
-                self.registered.setdefault(host, {})[task.register] = result
+        """Keep a result for the templates of later tasks; a failure also for a `rescue`."""
+        with self._lock:
+            kept = self.registered.setdefault(host, {})
+            if task.register is not None:
+                kept[task.register] = result
+            if result["failed"]:
+                kept["ansible_failed_task"] = {"name": task.name, "action": task.action.name}
+                kept["ansible_failed_result"] = result
 
     def pause(self, seconds: float) -> None:
         """Wait between two attempts. Raises KeyboardInterrupt once the run is interrupted."""

@@ -193,13 +193,15 @@ class Supervisor:
             canary = None  # what the router answers is theirs
         look = group_look(group.members, looks, canary=canary, holder=self._leases.holder(key[0]))
         now = time.monotonic()
+        if look.holder is not None:
+            group.after = now  # what is seen while another changes it does not count
         before = group.state
         group.state, decisions = step(before, look, self.policy, now)
         sayings = [decision for decision in decisions if isinstance(decision, Say)]
         stop = next((d for d in decisions if isinstance(d, Stop)), None)
         if stop is not None:
             known = [host for host in hosts if host not in look.unknown]
-            self._do(key, group, before, lambda: self._stop(key, group, stop, known), sayings)
+            self._do(key, group, before, lambda: self._stop(key, group, look, stop, known), sayings)
         elif any(isinstance(decision, Start) for decision in decisions):
             self._do(key, group, before, lambda: self._start(key, group, look), sayings)
         else:
@@ -252,13 +254,17 @@ class Supervisor:
         group.doing = threading.Thread(target=thread, daemon=True)
         group.doing.start()
 
-    def _stop(self, key: GroupKey, group: _Group, stop: Stop, hosts: list[str]) -> None:
+    def _stop(
+        self, key: GroupKey, group: _Group, look: GroupLook, stop: Stop, hosts: list[str]
+    ) -> None:
         """Stop what runs of the group on the hosts that answer, and say why: the first cause, and
         the last lines of the ranks that ended."""
         self._end(group, ExitStatus.FAILED)
         run = self._new_run(key)
         with self._locked(run, hosts):
             states = self._now(key, group, hosts)
+            if look.ended and all(state.running for state in states):
+                raise _Changed
             text, cause = self._explain(key, states, stop)
             spec = group_spec(group.members.values())
             begin_change(run, {key[1]: SpecChange(spec, spec)}, cause)

@@ -36,8 +36,8 @@ def orc(fleet: Fleet, tmp_path: Path) -> Iterator[Orc]:
 def test_a_roll_loses_no_request_not_even_one_whose_canary_cannot_start(
     fleet: Fleet, orc: Orc
 ) -> None:
-    words = (*TINY, *EAGER, "--name", "rolled", "--replicas", "2", "--image", fleet.image)
-    words = (*words, "--set", "router.policy=round_robin")
+    words: tuple[str, ...] = (*TINY, *EAGER, "--name", "rolled", "--replicas", "2")
+    words = (*words, "--image", fleet.image, "--set", "router.policy=round_robin")
     up = orc("up", *words, "--json", timeout=START_SECONDS)
     assert up.status == 0, up.text
     before = container_ids(fleet)

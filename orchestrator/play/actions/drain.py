@@ -44,11 +44,18 @@ def perform(run: Run, arguments: DrainArguments, report: Report) -> None:
         return
     if not targets:
         return
-    _take_out(run, seen, targets)
-    left = _wait(run, targets, arguments.timeout)
+    left = drain(run, seen, targets, arguments.timeout)
     for target in targets:
         status, text = _told(target, left.get(target), arguments)
         report(HostResult(target.host, status, text, target.replica))
+
+
+def drain(
+    run: Run, seen: Running, targets: list[Target], timeout: float
+) -> dict[Target, int | None]:
+    """Take the endpoints out of the router; returns what they still had after `timeout` s."""
+    _take_out(run, seen, targets)
+    return _wait(run, targets, timeout)
 
 
 def _take_out(run: Run, seen: Running, targets: list[Target]) -> None:

@@ -17,6 +17,7 @@ from orchestrator.planning.decision import Decision, ReplicaDecision, decide
 from orchestrator.planning.model_files import model_places
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.port_use import ports_in_use, with_planned_ports
+from orchestrator.planning.rolling import with_surge
 from orchestrator.planning.running import running_placement
 from orchestrator.planning.service import GROUP_NAMES, group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
@@ -33,10 +34,12 @@ _MOST_PLANS = 5  # before it is given up; another's change between plan and lock
 
 class PreflightArguments(Arguments):
     """`replace`: a deployment of the same name that runs another spec may be replaced. `lock`:
-    hold its lock from here on, since it will be changed."""
+    hold its lock from here on, since it will be changed. `surge`: plan one replica more, which
+    a roll starts first and stops at its end."""
 
     replace: bool = False
     lock: bool = True
+    surge: bool = False
 
 
 def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
@@ -47,7 +50,7 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
         _report_checks(run, host_checks(run.facts), run.facts, report)
         return
     run.name = run.deployment.deployment_name()
-    look = _planned(run, report, lock=arguments.lock and not run.check)
+    look = _planned(run, report, lock=arguments.lock and not run.check, surge=arguments.surge)
     run.observation = look.observation
     for note in run.planned.notes:
         run.say("note", note)
@@ -86,10 +89,10 @@ class _Look:
         return [state for host in self.observation.hosts for state in host.containers]
 
 
-def _planned(run: Run, report: Report, *, lock: bool) -> _Look:
+def _planned(run: Run, report: Report, *, lock: bool, surge: bool) -> _Look:
     """Plan, and hold the lock of what was planned. What is decided on is seen under the lock, and
     the plan keeps clear of what others have planned and not started yet."""
-    look = _look_and_plan(run, [], report)
+    look = _look_and_plan(run, [], report, surge=surge)
     if not lock:
         return look
     for _ in range(_MOST_PLANS):
@@ -100,14 +103,14 @@ def _planned(run: Run, report: Report, *, lock: bool) -> _Look:
         if _own(run, now) == _own(run, look) and not _collides(run, others, now):
             return now
         _gather(run)
-        look = _look_and_plan(run, others, report)
+        look = _look_and_plan(run, others, report, surge=surge)
     raise DeploymentError(
         "nothing was started: what runs on the hosts changes faster than a plan is made",
         hint="wait until the others are done: orc lock status",
     )
 
 
-def _look_and_plan(run: Run, others: Sequence[Locked], report: Report) -> _Look:
+def _look_and_plan(run: Run, others: Sequence[Locked], report: Report, *, surge: bool) -> _Look:
     """Look at what runs and make the plan. Raises OrcError when a host of it is not known."""
     assert run.name is not None and run.deployment is not None and run.catalog is not None
     reached = [name for name in run.inventory.hosts if name not in run.unreachable]
@@ -116,7 +119,13 @@ def _look_and_plan(run: Run, others: Sequence[Locked], report: Report) -> _Look:
     ports = ports_in_use(run.name, run.facts, everything)
     ports = with_planned_ports(ports, {lock.name: lock.holder.ports for lock in others})
     places = running_placement(run.name, everything)
-    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
+    planned = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
+    if surge:
+        run.surge = len(planned.replicas())
+        larger = run.deployment.model_copy(update={"replicas": run.surge + 1})
+        more = plan(run.inventory, run.catalog, larger, run.facts, ports, places)
+        planned = with_surge(planned, more)
+    run.plan = planned
     hosts = list(dict.fromkeys(spec.host for spec in run.plan.everything))
     _refuse_unreachable(run, hosts, report)
     _refuse_unanswered(seen, hosts)
