@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 from orchestrator.errors import DeploymentError
 from orchestrator.health.router_api import add_worker, can_put_back, remove_worker, workers
@@ -35,6 +36,17 @@ def perform(run: Run, _: UndrainArguments, report: Report) -> None:
             report(HostResult(target.host, "changed" if seen.router else "ok", text, replica))
         if not run.check:
             run.rolled.add(replica)
+
+
+def rejoin(run: Run, replicas: Collection[int]) -> None:
+    """Let the router send requests to replicas that were restarted, where there is a router.
+
+    Raises OrcError when it does not.
+    """
+    seen = running(run)
+    for replica in replicas:
+        for target in seen.targets(replica) if seen.router is not None else ():
+            put_back_worker(run, seen, target.url)
 
 
 def put_back_worker(run: Run, seen: Running, worker: str) -> None:
