@@ -7,7 +7,7 @@ import time
 from orchestrator.deployment import Seconds
 from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.endpoint import Target
-from orchestrator.health.in_flight import requests_in_flight
+from orchestrator.health.metrics import fetch_metrics
 from orchestrator.health.router_api import can_put_back, remove_worker, workers
 from orchestrator.planning.draining import can_be_drained
 from orchestrator.planning.service import group_name
@@ -20,6 +20,8 @@ _INTERVAL = 0.5
 # A request that the router has accepted may not have reached its worker yet, so it is quiet only
 # when nothing was in flight for as long as this.
 _QUIET = 1.5
+# An endpoint that gives no number so many times in a row is dead, and not just busy.
+_SILENT = 6
 _HEARD = 120.0  # the router looks at its workers now and then
 
 
@@ -109,10 +111,13 @@ def _wait(run: Run, targets: list[Target], timeout: float) -> dict[Target, int |
     deadline = time.monotonic() + timeout
     quiet_since: float | None = None
     told = 0.0
+    silent = dict.fromkeys(targets, 0)
     while True:
         counts = {target: _in_flight(run, target) for target in targets}
+        silent = {t: silent[t] + 1 if counts[t] is None else 0 for t in targets}
         now = time.monotonic()
-        quiet_since = None if any(counts.values()) else quiet_since or now
+        busy = any(counts[t] or 0 < silent[t] < _SILENT for t in targets)
+        quiet_since = None if busy else quiet_since or now
         if (quiet_since and now - quiet_since >= _QUIET) or now >= deadline:
             return counts
         if now - told >= 2.0 and any(counts.values()):
@@ -124,10 +129,12 @@ def _wait(run: Run, targets: list[Target], timeout: float) -> dict[Target, int |
 
 
 def _in_flight(run: Run, target: Target) -> int | None:
+    """The requests that run and wait at an endpoint; None when it does not say."""
     try:
-        return requests_in_flight(run.pool.connection(target.host), target)
+        found = fetch_metrics(run.pool.connection(target.host), target)
     except OrcError:
-        return None  # what does not answer has nothing that could be waited for
+        return None
+    return None if found is None else found.running + found.waiting
 
 
 def _told(target: Target, left: int | None, arguments: DrainArguments) -> tuple[Status, str]:
