@@ -11,9 +11,11 @@ from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, Unreachab
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.facts.parse import is_complete, parse_facts
 from orchestrator.facts.probe_script import probe_script
+from orchestrator.health.details import fetch_details
 from orchestrator.health.observation import Observation, observe
 from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
+from orchestrator.planning.drift import drift_lines, find_drift
 from orchestrator.planning.model_files import model_places
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.port_use import ports_in_use, with_planned_ports
@@ -73,6 +75,8 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     _report_checks(run, results, hosts, report)
     for decision in run.decision.replicas:
         _say_decision(run, decision)
+    if run.diff:
+        _say_differences(run, everything)
     if not all_kept(run.decision) and all(result.status != "failed" for result in results):
         begin_change(run, _spec_changes(run.planned, run.decision))
 
@@ -269,6 +273,15 @@ def _refusal(text: str) -> DeploymentError:
             hint="--replace stops it and starts the plan; or give this one another --name",
         )
     return DeploymentError(text)
+
+
+def _say_differences(run: Run, everything: Sequence[ContainerState]) -> None:
+    """What `orc diff` says, for --diff. Of a host that cannot say, nothing."""
+    hosts = dict.fromkeys(state.host for state in everything if state.deployment == run.name)
+    details, salt, broken = fetch_details(run.pool, hosts, run.planned)
+    lines = drift_lines(find_drift(run.planned, everything, details, salt, broken))
+    if hosts and lines:
+        run.say("note", "\n".join(lines))
 
 
 def _say_decision(run: Run, decision: ReplicaDecision) -> None:
