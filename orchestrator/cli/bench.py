@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -83,8 +84,6 @@ def bench(
         aim = _aim(opened, name, origin, replica)
         command = aim.command(more)
         if check:
-            import shlex
-
             sys.stdout.write(f"{aim.host} | would run {shlex.join(command)}\n")
             return 0
         run = _measure(opened, aim, command)
@@ -106,8 +105,6 @@ def _parted(words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def _show_kept(name: str | None, pair: tuple[str, str] | None, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from orchestrator.cli import bench_results as kept
 
     if pair:

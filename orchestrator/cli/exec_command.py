@@ -16,7 +16,13 @@ from orchestrator.cli.completion import deployment_names, host_names
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import CheckOption, JsonOption, VerboseOption
 from orchestrator.cli.session import Reach, Session, known_secrets, not_there, session
-from orchestrator.errors import ExitStatus, OrcError, UnreachableError
+from orchestrator.errors import (
+    DeploymentError,
+    ExitStatus,
+    OrcError,
+    UnreachableError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from orchestrator.runtime.containers import ContainerState
@@ -90,8 +96,6 @@ def exec_(
     ends it on the hosts, but not what was begun inside a container. Exit status: 0 if it ended
     with 0 everywhere, 2 if it failed somewhere, 4 if a host was not reached.
     """
-    from orchestrator.errors import UsageError
-
     if inside is None and (rank is not None or replica is not None):
         raise UsageError("--rank and --replica go with --in NAME")
     with session(reach) as opened:
@@ -127,7 +131,6 @@ def _in_containers(
     replica: int | None,
 ) -> tuple[list[Place], list[Result]]:
     """A place for each container that is meant, and a result for each that cannot be used."""
-    from orchestrator.errors import DeploymentError
     from orchestrator.health.observation import observe
 
     seen = observe(opened.pool, hosts)

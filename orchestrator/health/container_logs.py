@@ -19,6 +19,7 @@ from orchestrator.transport.connection import Connection
 from orchestrator.transport.pool import ConnectionPool
 
 LOOK_INTERVAL = 2.0  # seconds between two looks for containers that have come or come back
+_NO_TEXT = re.compile(r"[\\.^$*+?{}\[\]|()\n]")  # what means more than itself in a pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class LogsWanted:
     @property
     def literal(self) -> str | None:
         """The pattern, where it is nothing but text: then the host can choose the lines."""
-        text = self.pattern.pattern if self.pattern else ""
-        plain = self.pattern is not None and not re.search(r"[\\.^$*+?{}\[\]|()\n]", text)
-        return text if plain and not (self.pattern and self.pattern.flags & re.IGNORECASE) else None
+        if self.pattern is None or _NO_TEXT.search(self.pattern.pattern):
+            return None
+        return self.pattern.pattern
 
 
 def fetch_logs(

@@ -12,8 +12,10 @@ from orchestrator.errors import OrcError
 from orchestrator.health.endpoint import EndpointCheck, Target, check_endpoint
 from orchestrator.health.metrics import Load, Metrics, two_looks
 from orchestrator.health.observation import Observation, observe
+from orchestrator.health.router_api import workers
 from orchestrator.health.status import DeploymentStatus, deployment_statuses
 from orchestrator.health.targets import running_targets
+from orchestrator.runtime.containers import ContainerState
 from orchestrator.transport.connection import Connection
 from orchestrator.transport.pool import ConnectionPool
 
@@ -63,9 +65,28 @@ def look(
         seen.unknown,
         loads={t.url: a.load for t, a in found.items() if a.load},
         gpus={host.host: host.gpus for host in seen.hosts},
+        left_out=_left_out(pool, states),
     )
     metrics = {target: a.metrics for target, a in found.items() if a.metrics}
     return Look(seen, statuses, metrics)
+
+
+def _left_out(pool: ConnectionPool, states: Iterable[ContainerState]) -> set[str]:
+    """The URLs of endpoints to which their deployment's router sends no requests, where it says."""
+    running = [state for state in states if state.running and state.endpoint]
+    found: set[str] = set()
+    for router in (state for state in running if state.role == "router"):
+        try:
+            known = workers(pool.connection(router.host), router.endpoint or "")
+        except OrcError:  # its own health says what is the matter with it
+            continue
+        found |= {
+            state.endpoint
+            for state in running
+            if state.deployment == router.deployment and state.role != "router" and state.endpoint
+            if not known.get(state.endpoint)
+        }
+    return found
 
 
 def _ask(connection: Connection, target: Target, known: Mapping[Target, Metrics]) -> _Answer:

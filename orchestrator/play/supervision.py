@@ -40,6 +40,7 @@ from orchestrator.inventory.load import Inventory
 from orchestrator.planning.service import ROUTER_GROUP, group_name
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.actions.undrain import rejoin
 from orchestrator.play.history import SpecChange, begin_change, end_change, group_spec, read_history
 from orchestrator.play.lease import Leases
 from orchestrator.play.lock import HeldLock, LockedError, hold_lock
@@ -351,9 +352,18 @@ class Supervisor:
         """A restart has come to its end: healthy, or another's business now."""
         if group.state.phase == "healthy" and group.run is not None:
             group.run.healthy_after[key[1]] = group.state.since - before.since
+            if key[1] >= 0:
+                threading.Thread(target=self._rejoin, args=(key, group.run), daemon=True).start()
             self._end(group, ExitStatus.OK)
         else:
             self._end(group, ExitStatus.FAILED)
+
+    def _rejoin(self, key: GroupKey, run: Run) -> None:
+        """Beside the supervision: a router may take a while to hold a worker for healthy."""
+        try:
+            rejoin(run, [key[1]])
+        except (OrcError, KeyboardInterrupt) as error:
+            self._say(key, "warning", str(error))
 
     def _end(self, group: _Group, status: ExitStatus) -> None:
         """The restart that is under way has ended so."""
