@@ -337,16 +337,15 @@ class Supervisor:
     @contextlib.contextmanager
     def _locked(self, run: Run, hosts: list[str]) -> Iterator[None]:
         """Hold the lock meanwhile. One that an interruption leaves is released at the very end."""
-        hold_lock(run, hosts)
-        lock = run.lock
-        assert lock is not None
-        self._locks.append(lock)
         try:
+            hold_lock(run, hosts)
             yield
         finally:
-            run.lock = None
-            lock.release()
-            self._locks.remove(lock)
+            lock, run.lock = run.lock, None
+            if lock is not None:
+                self._locks.append(lock)
+                lock.release()
+                self._locks.remove(lock)
 
     def _settle(self, key: GroupKey, group: _Group, before: GroupState) -> None:
         """A restart has come to its end: healthy, or another's business now."""
