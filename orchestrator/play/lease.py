@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -119,7 +120,11 @@ class Leases:
             kept = {n: who for n, who in self._holders.items() if first.get(n) in silent}
             self._holders = {**kept, **now}
 
-        self._polling = threading.Thread(target=look, daemon=True)
+        def thread() -> None:
+            with contextlib.suppress(KeyboardInterrupt):  # the pool was interrupted
+                look()
+
+        self._polling = threading.Thread(target=thread, daemon=True)
         self._polling.start()
 
 

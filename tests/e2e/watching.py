@@ -71,6 +71,7 @@ def watching(orc: Orc, directory: Path, *words: str) -> Iterator[Watching]:
         if process.poll() is None:
             process.terminate()
             process.wait(60)
+        assert "Traceback" not in own.output(), own.output()
 
 
 def started(fleet: Fleet) -> dict[str, str]:
