@@ -6,6 +6,7 @@ A test compares them, so that neither can change without the other.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -16,6 +17,7 @@ from pydantic.fields import FieldInfo
 from orchestrator.deployment import Deployment
 from orchestrator.events.schema import KINDS
 from orchestrator.inventory.host import HostSettings
+from orchestrator.play.actions.registry import ACTIONS
 
 README = Path(__file__).parents[1] / "README.md"
 MARKED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -47,6 +49,25 @@ def default(field: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
+ACTS_ON = {
+    "host": "each host",
+    "batch": "the batch",
+    "replica": "replicas",
+    "deployment": "the deployment",
+}
+
+
+def action_table() -> str:
+    """Every action, by what it acts on and in the order of the registry."""
+    lines = ["| task | acts on | what it does | arguments |", "|---|---|---|---|"]
+    for action in sorted(ACTIONS.values(), key=lambda one: list(ACTS_ON).index(one.level)):
+        says = (sys.modules[action.perform.__module__].__doc__ or "").partition("\n\n")[0]
+        text = " ".join(says.split()).rstrip(".")
+        arguments = ", ".join(f"`{name}`" for name in action.arguments.model_fields)
+        lines.append(f"| `{action.name}` | {ACTS_ON[action.level]} | {text} | {arguments} |")
+    return "\n".join(lines) + "\n"
+
+
 def event_kinds() -> str:
     lines = ["| kind | what it says | its `data` |", "|---|---|---|"]
     for model in KINDS:
@@ -70,6 +91,7 @@ def data_fields(model: type[BaseModel]) -> str:
 TABLES = {
     "orc_variables": table(HostSettings, "orc_"),
     "deployment": table(Deployment),
+    "actions": action_table(),
     "events": event_kinds(),
 }
 

@@ -34,8 +34,10 @@ def history(
     with session(reach) as opened:
         hosts = list(opened.inventory.hosts)
         changes, silent = read_history(opened.pool, hosts, name)
-        locks, _ = found_locks(opened.pool, [host for host in hosts if host not in silent])
-    going = {lock.holder.id for lock in locks}
+        answering = [host for host in hosts if host not in silent]
+        locks, _ = found_locks(opened.pool, answering)
+        watches, _ = found_locks(opened.pool, answering, "watches")
+    going = {lock.holder.id for lock in locks} | {lock.name for lock in watches}
     shown = changes[-last:]
     if as_json:
         for change in shown:
@@ -50,10 +52,12 @@ def history(
 
 
 def state(change: Change, going: set[str]) -> str:
-    """Its result; `goes on` while its lock is held; else it was broken off."""
+    """Its result; `goes on` while its lock is held, or the watch that restarts it runs; else it
+    was broken off. `going` are the ids of locks, and the names of what is watched."""
     if change.result is not None:
         return change.result
-    return "goes on" if change.id in going else "interrupted?"
+    mine = change.deployment if change.playbook == "watch" else change.id
+    return "goes on" if mine in going else "interrupted?"
 
 
 def _lines(change: Change, going: set[str]) -> list[str]:

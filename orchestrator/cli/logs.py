@@ -45,7 +45,7 @@ class Choice:
     def __call__(self, seen: Observation) -> list[ContainerState]:
         return [
             state
-            for state in seen.containers(self.name)
+            for state in seen.shown(self.name)
             if self.rank in (None, state.rank) and self.replica in (None, state.replica)
         ]
 
@@ -145,7 +145,7 @@ def _say(text: str) -> None:
 
 def _nothing(seen: Observation, choice: Choice) -> int:
     text = not_there(seen, choice.name) if choice.name else "nothing is deployed"
-    if seen.containers(choice.name):
+    if seen.shown(choice.name):
         text = "no rank that runs is the one asked for"
     _say(text + where_known(seen))
     named = any(value is not None for value in (choice.name, choice.rank, choice.replica))

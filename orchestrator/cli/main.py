@@ -23,10 +23,12 @@ from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
 from orchestrator.cli.play import play
 from orchestrator.cli.probe import probe
+from orchestrator.cli.restart import restart
 from orchestrator.cli.roll import roll
 from orchestrator.cli.schema import schema
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
+from orchestrator.cli.watch import watch
 from orchestrator.errors import ExitStatus, OrcError
 
 app = typer.Typer(
@@ -68,8 +70,10 @@ app.command()(probe)
 app.command("exec")(exec_)
 app.command()(bench)
 app.command()(roll)
+app.command()(restart)
 app.command()(play)
 app.command()(down)
+app.command()(watch)
 app.command()(history)
 app.command()(schema)
 lock.register(app)

@@ -88,6 +88,7 @@ def _check_dict(target: Target, check: EndpointCheck) -> dict[str, Any]:
         "host": target.host,
         "url": target.url,
         "model": target.model,
+        "data_ranks": list(target.data_ranks),
         "healthy": check.healthy,
         "stage": check.stage,
         "detail": check.detail,

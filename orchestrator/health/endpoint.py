@@ -66,6 +66,11 @@ class EndpointCheck:
     def healthy(self) -> bool:
         return self.stage == "healthy"
 
+    @property
+    def key_refused(self) -> bool:
+        """Whether it wants another API key than orc has."""
+        return self.status in (401, 403)
+
 
 def check_endpoint(
     connection: Connection,

@@ -34,7 +34,7 @@ def look(
 ) -> Look:
     """Look at all hosts, and at the endpoints of the deployment `name`, or of all."""
     seen = observe(pool, hosts, gpus=True)
-    states = seen.containers(name)
+    states = seen.shown(name)
     targets = running_targets(states)
     # The load first: the completions that are asked then are not part of it.
     metrics, loads = measure(pool, targets, before.metrics if before else {})

@@ -38,6 +38,15 @@ class Observation:
         """What a roll has put aside, to go back to."""
         return tuple(state for state in self._ours(deployment) if state.aside)
 
+    def shown(self, deployment: str | None = None) -> tuple[ContainerState, ...]:
+        """Our containers; of a group that a roll has stopped and not started, those put aside."""
+        there = {(state.deployment, state.replica) for state in self.containers(deployment)}
+        return tuple(
+            state
+            for state in self._ours(deployment)
+            if not state.aside or (state.deployment, state.replica) not in there
+        )
+
     def everything(self, deployment: str) -> tuple[ContainerState, ...]:
         """All containers of a deployment, also those put aside."""
         return self._ours(deployment)

@@ -148,7 +148,7 @@ def _replica(
     seen: _Seen,
 ) -> ReplicaStatus:
     ranks = [_rank(state, seen.gpus.get(state.host, ())) for state in states]
-    missing = _missing_ranks(states)
+    missing = missing_ranks(states)
     ranks += [_missing(number, rank, seen.unknown_hosts) for rank in missing]
     ranks.sort(key=lambda rank: (rank.role == "decode", rank.rank))
     health, detail = _judge(ranks, states, endpoints, bool(missing and seen.unknown_hosts))
@@ -177,7 +177,7 @@ def _oddities(states: Sequence[ContainerState]) -> Iterable[str]:
             yield f"{state.name} on {state.host} was started {late}"
 
 
-def _missing_ranks(states: Sequence[ContainerState]) -> list[int]:
+def missing_ranks(states: Sequence[ContainerState]) -> list[int]:
     """The ranks that should be there and are not. Under prefill/decode each pool counts its own
     from 0, so it is only known how many are missing: they are given the numbers behind."""
     expected = max(state.nodes for state in states)

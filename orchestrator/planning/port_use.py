@@ -27,7 +27,7 @@ def ports_in_use(
             elsewhere, _, kept = state.labels.get(RESERVED_PORTS, "").rpartition(":")
             for port in _ports(kept).values():
                 busy.setdefault(elsewhere or state.host, {}).setdefault(port, owner)
-        for use, port in _ports(state.labels.get("orc.ports", "")).items():
+        for use, port in labelled_ports(state).items():
             if state.deployment == name:
                 key = port_use(use, state.role, state.replica, state.rank)
                 held.setdefault(state.host, {})[key] = port
@@ -50,6 +50,11 @@ def with_planned_ports(use: PortUse, planned: Mapping[str, Mapping[str, Sequence
             owner = f"deployment {name}, which is being started"
             busy[host] = {**dict.fromkeys(ports, owner), **busy.get(host, {})}
     return PortUse(busy, use.held)
+
+
+def labelled_ports(state: ContainerState) -> dict[str, int]:
+    """The ports that a container was given, by use."""
+    return _ports(state.labels.get("orc.ports", ""))
 
 
 def _ports(label: str) -> dict[str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orchestrator.deployment import Deployment
+from orchestrator.documents import Document
 from orchestrator.errors import InputError, OrcError
 from orchestrator.events.event import Event
 from orchestrator.play.batches import Batch, Unit, split, units_of
@@ -50,9 +52,10 @@ def _run_play(play: Play, progress: Progress) -> bool:
     run = progress.run
     settings = PlaySettings(play, run.variables)
     everyone = settings.hosts(progress)
-    if play.deployment is not None and play.deployment != run.deployment:
+    deployment = settings.deployment()
+    if deployment is not None and deployment != run.deployment:
         finish(run, progress.recap.exit_status)
-        run.turn_to(play.deployment)
+        run.turn_to(deployment)
     run.emit(Event("play", play.name))
     if all(host in progress.out for host in everyone):
         run.say("note", "no host is left for this play")
@@ -125,6 +128,14 @@ class PlaySettings:
     def pattern(self) -> str:
         """The play's hosts, as a pattern."""
         return str(self._variables.fill(self._play.hosts))
+
+    def deployment(self) -> Deployment | None:
+        """The play's deployment; the templates of its environment are left to the plan."""
+        written = self._play.deployment
+        if written is None:
+            return None
+        data = {n: v if n == "env" else self._variables.fill(v) for n, v in written.items()}
+        return Document(self._play.where, "", data, lines=False).validate(Deployment)
 
     def hosts(self, progress: Progress) -> list[str]:
         """The names of the play's hosts, in the order of its pattern."""

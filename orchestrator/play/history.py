@@ -139,10 +139,9 @@ def end_change(run: Run, status: ExitStatus) -> None:
 
 
 def _write(run: Run, event: str, change: Change) -> None:
-    assert run.lock is not None
     line = json.dumps({"event": event, **change.to_dict()}, separators=(",", ":"))
     script = append_history_script(change.deployment, line)
-    answers = run.pool.map(run.lock.hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
+    answers = run.pool.map(change.hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
     for host, answer in answers.items():
         why = answer.what if isinstance(answer, OrcError) else _complaint(answer)
         if why:

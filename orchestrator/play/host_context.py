@@ -39,7 +39,7 @@ class HostContext:
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise DeploymentError("the task's timeout is over", where=self.host)
-        return left
+        return max(round(left, 1), 0.1)
 
     def local_path(self, path: str) -> Path:
         """A file on this machine, relative to the playbook."""

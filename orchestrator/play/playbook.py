@@ -202,16 +202,15 @@ class _Reader:
 
 def _play(document: Document, index: int, data: Any, actions: Mapping[str, AnyAction]) -> Play:
     keys = document.validate(PlayKeys, data, (index,))
-    deployment = None
     if keys.deployment is not None:
-        deployment = document.validate(Deployment, keys.deployment, (index, "deployment"))
+        _check_deployment(document, keys.deployment, (index, "deployment"))
     reader = _Reader(document, actions, (Path(document.path),))
     given = _Inherited(tags=frozenset(keys.tags))
     play = Play(
         name=keys.name or keys.hosts,
         hosts=keys.hosts,
         tasks=reader.steps(keys.tasks, (index, "tasks"), given),
-        deployment=deployment,
+        deployment=keys.deployment,
         variables=keys.vars,
         serial=tuple(keys.serial),
         max_fail_percentage=keys.max_fail_percentage,
@@ -222,6 +221,21 @@ def _play(document: Document, index: int, data: Any, actions: Mapping[str, AnyAc
     if play.serial:
         _check_batches(play)
     return play
+
+
+def _check_deployment(document: Document, data: Mapping[str, Any], place: Place) -> None:
+    """Fields with templates are checked once these are filled in. Those of `env` are the plan's
+    to fill in, for each host."""
+    plain = {
+        name: value for name, value in data.items() if name == "env" or not has_template(value)
+    }
+    document.validate(Deployment, {"recipe": "", **plain}, place)
+    for name in data:
+        if name not in Deployment.model_fields:  # such as one with a template behind it
+            hint = did_you_mean(str(name), Deployment.model_fields)
+            raise document.error(f"unknown key {name!r}", (*place, name), hint=hint)
+    if "recipe" not in data:
+        raise document.error("a deployment needs a recipe", place)
 
 
 def _hooks(reader: _Reader, keys: HooksKeys, place: Place, given: _Inherited) -> Hooks:

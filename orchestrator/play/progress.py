@@ -60,7 +60,7 @@ class Progress:
             replica=result.replica,
             rank=result.rank,
             task=task.action.name,
-            data=result.data,
+            data=_cleaned(run, result.data),
         )
         with self._lock:
             self.recap.count(result.host, column)
@@ -92,7 +92,7 @@ def result_data(run: Run, results: list[HostResult]) -> dict[str, Any]:
     for result in results:
         data |= result.data
     return {
-        **{key: _cleaned(run, value) for key, value in data.items()},
+        **_cleaned(run, data),
         "changed": "changed" in statuses or data.get("changed") is True,
         "failed": "failed" in statuses,
         "unreachable": "unreachable" in statuses,
@@ -104,4 +104,6 @@ def result_data(run: Run, results: list[HostResult]) -> dict[str, Any]:
 def _cleaned(run: Run, value: Any) -> Any:
     if isinstance(value, str):
         return run.clean(value)
+    if isinstance(value, dict):
+        return {key: _cleaned(run, part) for key, part in value.items()}
     return [_cleaned(run, part) for part in value] if isinstance(value, list) else value

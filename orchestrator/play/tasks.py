@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.deployment import Deployment
 from orchestrator.play.action import AnyAction
 
 # One bare Jinja2 expression, or what YAML made of `true` and `false`.
@@ -72,7 +71,7 @@ class Play:
     name: str
     hosts: str
     tasks: tuple[Step, ...]
-    deployment: Deployment | None = None
+    deployment: Mapping[str, Any] | None = None  # the fields of a Deployment, maybe templates
     variables: Mapping[str, Any] = field(default_factory=dict)
     serial: tuple[int | str, ...] = ()  # numbers, percentages, templates; none: all at once
     max_fail_percentage: float | str | None = None

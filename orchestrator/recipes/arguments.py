@@ -200,7 +200,7 @@ def _object(argument: Argument) -> dict[str, object] | None:
 def _plain(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -135,7 +135,7 @@ def test_the_inventories_that_ansible_uses_are_used(
 
 
 def test_the_shell_completes_commands_recipes_strategies_and_hardware(tmp_path: Path) -> None:
-    assert complete("orc", "pl") == ["plan"]
+    assert complete("orc", "pl") == ["plan", "play"]
     assert complete("orc", "plan", "-r", "moonshotai/Kimi-K2.") == ["moonshotai/Kimi-K2.6"]
     assert complete("orc", "recipes", "show", "openai/gpt-oss-2") == ["openai/gpt-oss-20b"]
     assert complete("orc", "up", "-s", "multi_node_tp_p") == ["multi_node_tp_pp"]
@@ -160,7 +160,7 @@ def test_the_deployment_file_of_the_readme_can_be_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    inventory, deployment = (part.split("```")[0] for part in readme.split("```yaml\n")[1:])
+    inventory, deployment = (part.split("```")[0] for part in readme.split("```yaml\n")[1:3])
     (tmp_path / "rack.yml").write_text(inventory)
     (tmp_path / "kimi.yml").write_text(deployment)
     monkeypatch.setenv("HF_TOKEN", "hf_not_to_be_shown")

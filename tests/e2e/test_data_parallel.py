@@ -89,6 +89,21 @@ def test_two_ranks_on_each_of_two_hosts_that_all_answer(
     assert nothing_runs(fleet)
 
 
+def test_a_process_for_each_rank_becomes_ready_on_both(fleet: Fleet, orc: Orc) -> None:
+    """External load balancing; the CPU build lacks `all_gatherv`, so readiness is what shows."""
+    selection = (*MOE, "--strategy", "multi_node_dep", "--nodes", "2", *EAGER)
+    external = ("--set", "load_balancing=external", "--set", "health.completion=false")
+    with deployed(fleet, orc, "ext", *selection, *external) as ext:
+        ranks = "DP rank {0}, PP rank 0, PCP rank 0, TP rank 0, ETP rank 0, EP rank {0}"
+        assert ext.rank_lines("node01", "orc-ext-r0-n0") == [ranks.format(0)]
+        assert ext.rank_lines("node02", "orc-ext-r0-n1") == [ranks.format(1)]
+        router = ext.up.events()[-1]["data"]["router"]
+        for url in (*(f"http://{host.address}:8000" for host in fleet.hosts), router):
+            models = httpx.get(f"{url}/v1/models", timeout=10).json()["data"]
+            assert [model["id"] for model in models] == ["/models/tiny-qwen3-moe"]
+    assert nothing_runs(fleet)
+
+
 def test_expert_parallel_over_two_hosts_becomes_ready_on_both(fleet: Fleet, orc: Orc) -> None:
     """The CPU build lacks `all_gatherv`, so that a completion fails: readiness is what shows."""
     selection = (*MOE, "--strategy", "multi_node_dep", "--nodes", "2", *EAGER)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import httpx
 import pytest
 
@@ -59,6 +61,25 @@ def test_two_replicas_behind_a_router_beside_another_deployment(fleet: Fleet, or
             probe = orc("probe", "--json").json()["endpoints"]
             assert len(probe) == 5 and all(endpoint["healthy"] for endpoint in probe)
         assert complete(router).status_code == 200  # the first is still there
+    assert nothing_runs(fleet)
+
+
+def test_a_router_is_well_while_one_of_its_workers_is_not(fleet: Fleet, orc: Orc) -> None:
+    """Its /health is 503 then, and yet it serves; a stand-in is vLLM enough for it."""
+    words = (*REPLICAS, *BEHIND_ROUTER, "--name", "half", "--image", fleet.fast_image)
+    assert orc("up", *words).status == 0
+    router = f"http://{fleet.hosts[0].address}:30000"
+    fleet.host("node02").docker("kill", "orc-half-r1-n0")
+    deadline = time.monotonic() + 120
+    while httpx.get(f"{router}/health", timeout=30).status_code != 503:
+        assert time.monotonic() < deadline, "the router does not see that a worker is gone"
+        time.sleep(1)
+    status = orc("status", "half", "--json")
+    (deployment,) = status.json()["deployments"]
+    found = {group["replica"]: group["health"] for group in deployment["replicas"]}
+    assert found == {-2: "healthy", 0: "healthy", 1: "failed"}
+    assert status.status == 2
+    assert orc("down", "half", "--yes").status == 0
     assert nothing_runs(fleet)
 
 

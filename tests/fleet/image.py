@@ -56,7 +56,8 @@ def _is_standin(image: str) -> bool:
 
 
 def _changes(image: str) -> list[str]:
-    commands = "/opt/bin" if _is_standin(image) else f"{environment_directory()}/bin"
+    # The stand-in goes before vLLM; what stands beside vLLM (router, KV store) is the real one.
+    commands = ("/opt/bin:" if _is_standin(image) else "") + f"{environment_directory()}/bin"
     changes = [
         # As in vLLM's own images.
         'ENTRYPOINT ["vllm", "serve"]',

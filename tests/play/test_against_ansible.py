@@ -103,6 +103,11 @@ CASES: dict[str, str] = {
 - {LIVE}
   tasks: [touch: c]
 """,
+    "serial_after_a_batch_that_lost_a_host": f"""
+- {LIVE}
+  serial: 2
+  tasks: [{{touch: a, breaks: h1 h3 h4}}, touch: b]
+""",
     "max_fail_percentage_not_exceeded": f"""
 - {LIVE}
   max_fail_percentage: 50
@@ -213,6 +218,17 @@ CASES: dict[str, str] = {
           rescue: [touch: deepest]
       always: [touch: e]
     - touch: f
+""",
+    "always_inside_what_is_rescued": f"""
+- {LIVE}
+  tasks:
+    - block:
+        - block: [{{touch: a, breaks: h1}}]
+          always: [touch: x]
+      rescue: [touch: r]
+    - touch: b
+- {LIVE}
+  tasks: [touch: c]
 """,
     "block_in_always_and_in_rescue": f"""
 - {LIVE}
@@ -358,8 +374,51 @@ SELECTIONS = [
     ["--tags", "y", "--skip-tags", "w"],
 ]
 
-# Where orc does something else on purpose: the README says so, and why.
-DIFFERENT: dict[str, str] = {}
+# Where orc does something else on purpose, as the README says; with what it does.
+DIFFERENT: dict[str, tuple[str, str]] = {
+    "an_unreachable_host_counts_for_max_fail_percentage": (
+        """
+- hosts: h1:h2:dead
+  max_fail_percentage: 0
+  tasks: [touch: a, touch: b]
+""",
+        "h1 a, h2 a",
+    ),
+    "who_was_rescued_after_any_errors_fatal_is_in_later_plays": (
+        """
+- hosts: web
+  any_errors_fatal: true
+  tasks:
+    - block: [{touch: a, breaks: h1}]
+      rescue: [touch: r]
+- hosts: web
+  tasks: [touch: b]
+""",
+        "h1 a, h2 a, h3 a, h1 r, h2 r, h3 r, h1 b, h2 b, h3 b",
+    ),
+    "a_play_whose_last_hosts_fail_ends_the_run": (
+        """
+- hosts: web
+  tasks: [{touch: a, breaks: h1}]
+- hosts: web
+  tasks: [{touch: b, breaks: h2 h3}]
+- hosts: db
+  tasks: [touch: c]
+""",
+        "h1 a, h2 a, h3 a, h2 b, h3 b",
+    ),
+    "a_host_that_failed_before_an_always_counts_for_max_fail_percentage": (
+        """
+- hosts: web
+  max_fail_percentage: 0
+  tasks:
+    - block: [{touch: a, breaks: h1}]
+      always: [touch: x]
+    - touch: b
+""",
+        "h1 a, h2 a, h3 a, h1 x, h2 x, h3 x",
+    ),
+}
 
 
 def _translated(data: Any, directory: Path, *, ansible: bool) -> Any:
@@ -461,6 +520,15 @@ def _compare(text: str, tmp_path: Path, options: list[str], choice: Choice | Non
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_hosts_are_touched_in_the_same_order(case: str, tmp_path: Path) -> None:
     _compare(CASES[case], tmp_path, [])
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_what_differs_on_purpose_does_as_the_readme_says(case: str, tmp_path: Path) -> None:
+    text, expected = DIFFERENT[case]
+    log, _, recap = _by_orc(text, tmp_path / "orc")
+    assert ", ".join(log) == expected
+    assert (recap.exit_status == 0) == case.startswith("who_was_rescued")
+    assert _by_ansible(text, tmp_path / "ansible")[0] != log
 
 
 @pytest.mark.parametrize("options", SELECTIONS, ids=" ".join)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InputError
+from orchestrator.packaged import packaged_directory
 from orchestrator.play.actions.registry import ACTIONS
 from orchestrator.play.playbook import packaged_playbook, read_playbook
 from orchestrator.play.tasks import Play, leaves
@@ -84,3 +85,108 @@ def test_a_wrong_playbook_is_refused_at_its_line(
     message = str(caught.value)
     assert f"play.yml{where}" in message
     assert said in message
+
+
+READS = """
+- name: A play
+  hosts: all
+  tags: [p, q]
+  vars: {a: 1}
+  tasks:
+    - block:
+        - run: "true"
+          tags: x
+          when: b
+        - include_tasks: more.yml
+          vars: {c: 3}
+          when: d
+      rescue: [fail: "{{ a }}"]
+      when: [c1, c2]
+      tags: y
+      vars: {b: 2, c: 2}
+      ignore_errors: true
+"""
+
+
+def test_what_blocks_and_includes_say_counts_for_the_tasks_inside(tmp_path: Path) -> None:
+    (tmp_path / "more.yml").write_text("- debug: hello\n  vars: {d: 4}\n  ignore_errors: false\n")
+    (play,) = read(tmp_path, READS)
+    run, debug, fail = play.all_tasks()
+    assert run.when == ("c1", "c2", "b") and run.tags == {"p", "q", "x", "y"}
+    assert run.variables == {"b": 2, "c": 2} and run.ignore_errors is True
+    assert debug.when == ("c1", "c2", "d") and debug.variables == {"b": 2, "c": 3, "d": 4}
+    assert debug.ignore_errors is False and debug.where.endswith("more.yml:1")
+    assert fail.tags == {"p", "q", "y"} and fail.arguments == {"msg": "{{ a }}"}
+
+
+def test_a_fault_in_an_included_file_is_found_at_once_and_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "more.yml").write_text("- name: x\n  debag: hello\n")
+    with pytest.raises(InputError, match=r"more\.yml:2: unknown action or key 'debag'"):
+        read(tmp_path, READS)
+
+
+def test_files_that_include_each_other_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "more.yml").write_text("- include_tasks: other.yml\n")
+    (tmp_path / "other.yml").write_text(
+        f"- debug: a\n- include_tasks: ../{tmp_path.name}/more.yml\n"
+    )
+    with pytest.raises(InputError, match=r"other\.yml:2: .*more\.yml includes itself"):
+        read(tmp_path, READS)
+
+
+TASK = "- hosts: all\n  tasks:\n    - name: x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        (TASK + "      run: ls\n      whn: a\n", ":5", "did you mean 'when'?"),
+        (TASK + "      run: ls\n      when: '{{ a }}'\n", ":5", "leave the braces out"),
+        (TASK + "      run: ls\n      when: [a ==]\n", ":5", "is no expression"),
+        (TASK + "      run: ls {{ a\n", ":4", "no template"),
+        (
+            TASK + "      run: ls\n      register: my-name\n",
+            ":5",
+            "cannot be the name of a variable",
+        ),
+        (TASK + "      run: ls\n      delay: soon\n", ":5", "a duration is a number"),
+        (
+            TASK + "      run: ls\n      retries: many\n      vars: {a b: 1}\n",
+            ":6",
+            "cannot be the name",
+        ),
+        (TASK + "      block: [run: ls]\n      register: a\n", ":5", "unknown key"),
+        (TASK + "      block: [run: ls]\n      recue: [run: ls]\n", ":5", "did you mean 'rescue'?"),
+        (TASK + "      rescue: [run: ls]\n", ":4", "unknown action or key 'rescue'"),
+        (TASK + "      include_tasks: gone.yml\n", ":4", "no such file"),
+        (TASK + "      include_tasks: '{{ a }}.yml'\n", ":4", "is no template"),
+        (TASK + "      run: {command: ls, creats: x}\n", ":4", "did you mean 'creates'?"),
+        (TASK + "      copy: {src: x}\n", ":4", "copy needs 'dest'"),
+        (TASK + "      wait_healthy: {keep_failed: perhaps}\n", ":4", "keep_failed"),
+        ("- hosts: all\n  serial: some\n  tasks: []\n", ":2", "no number or percentage"),
+        ("- hosts: all\n  max_fail_percentage: 101\n  tasks: []\n", ":2", "max_fail_percentage"),
+        ("- hosts: all\n  hooks: {befor: []}\n  tasks: []\n", ":2", "did you mean 'before'?"),
+        ("- hooks: {after: [preflight: ]}\n  tasks: []\n", ":1", "cannot be a hook"),
+        ("- deployment: {name: a}\n  tasks: []\n", ":1", "a deployment needs a recipe"),
+        (
+            "- deployment: {recipe: a, nods: '{{ n }}'}\n  tasks: []\n",
+            ":1",
+            "did you mean 'nodes'?",
+        ),
+    ],
+)
+def test_a_wrong_key_or_value_is_refused_at_its_line(
+    tmp_path: Path, text: str, where: str, said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, text)
+    message = str(caught.value)
+    assert f"play.yml{where}" in message and said in message, message
+
+
+def test_every_playbook_that_ships_is_short_and_can_be_read() -> None:
+    paths = sorted(packaged_directory("playbooks").rglob("*.yml"))
+    assert len(paths) >= 4
+    for path in paths:
+        assert len(path.read_text().splitlines()) < 60, path
+        assert read_playbook(path, ACTIONS)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from orchestrator.health.failure import explain_failure
 from orchestrator.health.judge import RankKey, RankProblem, Verdict
 from orchestrator.health.observation import observe_host
 from orchestrator.health.watch import Group
-from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.service import KV_STORE_GROUP
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.start import start_groups
 from orchestrator.play.actions.wait_healthy import stop_group
@@ -31,33 +33,57 @@ def perform(run: Run, arguments: KvStoreArguments, report: Report) -> None:
     start_groups(run, services, report, keep_failed=arguments.keep_failed)
     if run.check:
         return
-    ranks = tuple(RankKey(spec.host, spec.name, spec.rank) for spec in services)
-    group = Group(services[0].replica, ranks, ())
-    deadline = time.monotonic() + _PATIENCE
-    for spec, rank in zip(services, ranks, strict=True):
-        problem = _wait(run.pool.connection(spec.host), spec, rank, deadline)
+    waited = [
+        Service(RankKey(spec.host, spec.name, spec.rank), spec.ports, (spec.address,))
+        for spec in services
+    ]
+    wait_for_services(run, waited, report, keep_failed=arguments.keep_failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A container of the KV store, its ports by use, and the addresses that it may listen on."""
+
+    rank: RankKey
+    ports: Mapping[str, int]
+    addresses: tuple[str | None, ...]
+
+
+def wait_for_services(
+    run: Run, services: Sequence[Service], report: Report, *, keep_failed: bool
+) -> bool:
+    """Wait until every port answers, and report each; whether all of them do. At the first that
+    does not, the group is stopped where this run started it."""
+    group = Group(KV_STORE_GROUP, tuple(service.rank for service in services), ())
+    begun = time.monotonic()
+    for service in services:
+        rank = service.rank
+        problem = _wait(run.pool.connection(rank.host), service, begun + _PATIENCE)
         if problem is None:
-            ports = ", ".join(map(str, spec.ports.values()))
-            text = f"{spec.name} answers on {ports}"
-            report(HostResult(spec.host, "ok", text, spec.replica, spec.rank))
+            ports = ", ".join(map(str, service.ports.values()))
+            text = f"{rank.name} answers on {ports}"
+            report(HostResult(rank.host, "ok", text, group.replica, rank.rank))
             continue
-        verdict = Verdict("failed", f"{spec.name} on {spec.host}: {problem.reason}", (problem,))
+        verdict = Verdict("failed", f"{rank.name} on {rank.host}: {problem.reason}", (problem,))
         failure = explain_failure(run.pool.connection, group, verdict, run.secrets)
         text, data = failure.text(), failure.to_dict()
-        report(HostResult(spec.host, "failed", text, spec.replica, spec.rank, data))
-        if not arguments.keep_failed and group.replica in run.started:
+        report(HostResult(rank.host, "failed", text, group.replica, rank.rank, data))
+        if not keep_failed and group.replica in run.started:
             stop_group(run, group)
-        return
+        return False
+    if group.replica in run.started:
+        run.healthy_after[group.replica] = time.monotonic() - begun
+    return True
 
 
-def _wait(
-    connection: Connection, spec: LaunchSpec, rank: RankKey, deadline: float
-) -> RankProblem | None:
+def _wait(connection: Connection, service: Service, deadline: float) -> RankProblem | None:
     """Wait until every port of a service answers; returns why that does not come."""
-    for use, port in spec.ports.items():
-        while not _answers(connection, spec.address or "127.0.0.1", port):
+    rank = service.rank
+    addresses = [address for address in service.addresses if address] or ["127.0.0.1"]
+    for use, port in service.ports.items():
+        while not any(_answers(connection, address, port) for address in addresses):
             states = observe_host(connection).containers
-            state = next((state for state in states if state.name == spec.name), None)
+            state = next((state for state in states if state.name == rank.name), None)
             if state is None:
                 return RankProblem(rank, "its container is gone: it was removed by somebody")
             if not state.running:

@@ -41,13 +41,18 @@ def perform(run: Run, arguments: WaitArguments, report: Report) -> None:
 
 
 def wait_for_groups(
-    run: Run, groups: Sequence[Group], report: Report, *, keep_failed: bool
+    run: Run,
+    groups: Sequence[Group],
+    report: Report,
+    *,
+    keep_failed: bool,
+    health: Health | None = None,
 ) -> None:
     """Wait until the groups are healthy; one that this run started and that fails is stopped.
 
-    How long is the deployment's `health`, where the run has one.
+    How long is in `health`, else in the deployment's, where the run has one.
     """
-    health = run.deployment.health if run.deployment else Health()
+    health = health or (run.deployment.health if run.deployment else Health())
     patience = Patience(health.timeout, health.interval, health.completion)
     stops: list[threading.Thread] = []
 
@@ -59,14 +64,17 @@ def wait_for_groups(
             run.emit(Event("nodes", data=_clean(run, data)))
 
         def on_end(group: Group, verdict: Verdict) -> None:
-            run.endpoints |= watch.endpoints(group)
+            checks = watch.endpoints(group)
+            run.endpoints |= checks
             if verdict.state == "healthy":
                 if group.replica in run.started:
                     run.healthy_after[group.replica] = watch.seconds()
                 _report_healthy(group, report)
                 return
             _report_failed(run, group, verdict, report)
-            if group.replica in run.started and not keep_failed:
+            # What refuses our key is well, as far as anybody can see.
+            refused = any(check.key_refused for check in checks.values())
+            if group.replica in run.started and not keep_failed and not refused:
                 thread = threading.Thread(target=stop_group, args=(run, group), daemon=True)
                 thread.start()
                 stops.append(thread)
