@@ -160,7 +160,7 @@ def _listed(
     pattern = PlaySettings(one, variables).pattern()
     data["pattern"] = pattern
     if inventory is not None:
-        data["hosts"] = [host.name for host in inventory.select(pattern)]
+        data["hosts"] = inventory.matching(pattern)
     if with_tasks:
         chosen: Sequence[Task] = [task for task in one.all_tasks() if choice.tagged(task)]
         data["tasks"] = [

@@ -45,6 +45,10 @@ def roll(
             help="Replicas at once after the first, as a number or percentage.",
         ),
     ] = "1",
+    surge: Annotated[
+        bool,
+        typer.Option("--surge", help="Start another replica on spare hosts first, for the time."),
+    ] = False,
     drain_timeout: Annotated[
         str,
         typer.Option("--drain-timeout", help="How long requests may take; then they are cut off."),
@@ -97,7 +101,9 @@ def roll(
     if not rollback:
         variables["resume"] = resume
     if wanted:
-        variables["pull"] = pull
+        variables |= {"pull": pull, "surge": surge}
+    elif surge:
+        raise UsageError("--surge starts a replica of the new spec, so it wants a selection")
     plays = read_playbook(packaged_playbook(playbook), ACTIONS)
     with session(reach, as_json=as_json) as opened:
         run = Run(

@@ -47,6 +47,12 @@ def watch(
     start_timeout: Annotated[
         str, typer.Option("--start-timeout", help="How long a start may take.")
     ] = "45m",
+    pause: Annotated[
+        str,
+        typer.Option(
+            "--pause", help="Before the first restart; it doubles with each, up to 5 min."
+        ),
+    ] = "10s",
     budget: Annotated[
         int, typer.Option("--budget", min=0, help="Restarts of a group within an hour.")
     ] = 5,
@@ -75,6 +81,7 @@ def watch(
     policy = Policy(
         canary_failures=canary_failures,
         start_timeout=duration("--start-timeout", start_timeout),
+        first_pause=duration("--pause", pause),
         budget=budget,
     )
     seconds = {

@@ -13,17 +13,17 @@ import httpx
 
 from orchestrator.errors import DeploymentError
 from orchestrator.health import http
+from orchestrator.planning.router import PREFILL_DECODE
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.transport.connection import Connection
 
 _TIMEOUT = 10.0
 _ADD_TIMEOUT = 60.0  # adding a worker blocks until it answers
-_PREFILL_DECODE = "--vllm-pd-disaggregation"
 
 
 def can_put_back(router: ContainerState) -> bool:
     """Whether a worker that was taken out can be put back."""
-    return _PREFILL_DECODE not in router.command
+    return PREFILL_DECODE not in router.command
 
 
 def workers(connection: Connection, url: str) -> Mapping[str, bool]:

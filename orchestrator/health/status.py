@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -104,8 +104,11 @@ def deployment_statuses(
     unknown_hosts: Mapping[str, str],
     loads: Mapping[str, Load] | None = None,
     gpus: Mapping[str, tuple[GpuUse, ...]] | None = None,
+    left_out: Collection[str] = (),
 ) -> list[DeploymentStatus]:
     """Every deployment of which a container was seen; loads are by URL, GPUs by host.
+
+    `left_out` are the URLs to which a router sends no requests.
 
     A rank that is missing while there are hosts of which nothing is known is unknown, not
     failed: it may be there.
@@ -113,7 +116,7 @@ def deployment_statuses(
     by_name: dict[str, list[ContainerState]] = {}
     for state in states:
         by_name.setdefault(state.deployment or "", []).append(state)
-    seen = _Seen(checks, unknown_hosts, loads or {}, gpus or {})
+    seen = _Seen(checks, unknown_hosts, loads or {}, gpus or {}, left_out)
     return [
         DeploymentStatus(name, tuple(_replicas(by_name[name], seen))) for name in sorted(by_name)
     ]
@@ -127,6 +130,7 @@ class _Seen:
     unknown_hosts: Mapping[str, str]
     loads: Mapping[str, Load]
     gpus: Mapping[str, tuple[GpuUse, ...]]
+    left_out: Collection[str]
 
 
 def _replicas(states: Sequence[ContainerState], seen: _Seen) -> Iterable[ReplicaStatus]:
@@ -155,9 +159,15 @@ def _replica(
     loads = {
         target.url: seen.loads[target.url] for target, _ in endpoints if target.url in seen.loads
     }
-    return ReplicaStatus(
-        number, health, detail, tuple(ranks), endpoints, loads, tuple(_oddities(states))
-    )
+    notes = [
+        f"the router sends no requests to {url}" for url in seen.left_out if url in _urls(states)
+    ]
+    notes += _oddities(states)
+    return ReplicaStatus(number, health, detail, tuple(ranks), endpoints, loads, tuple(notes))
+
+
+def _urls(states: Sequence[ContainerState]) -> set[str]:
+    return {state.endpoint for state in states if state.endpoint}
 
 
 def _oddities(states: Sequence[ContainerState]) -> Iterable[str]:

@@ -117,10 +117,12 @@ def step(state: GroupState, look: GroupLook, policy: Policy, now: float) -> Step
     """The state after a look, and what is to be done and said."""
     if look.holder is not None:
         return _stand_aside(state, look.holder, now)
+    sayings: list[Decision] = []
     if state.phase == "aside":
-        fresh = replace(adopt(look, now, state.restarts), told=state.told - {"holder"})
-        return fresh, (Say("note", "nobody changes it any more; it is supervised again"),)
-    told, sayings = _tell_unknown(state, look)
+        state = replace(adopt(look, now, state.restarts), told=state.told)
+        sayings.append(Say("note", "nobody changes it any more; it is supervised again"))
+    told, about_hosts = _tell_unknown(state, look)
+    sayings += about_hosts
     state = replace(state, told=told)
     state, decisions = _act(state, look, policy, now)
     return state, (*sayings, *decisions)
@@ -157,7 +159,7 @@ def _act(state: GroupState, look: GroupLook, policy: Policy, now: float) -> Step
 def _stand_aside(state: GroupState, holder: str, now: float) -> Step:
     if state.phase == "aside":
         return state, ()
-    aside = replace(state, phase="aside", since=now, failures=0, told=state.told | {"holder"})
+    aside = replace(state, phase="aside", since=now, failures=0)
     return aside, (Say("note", f"stands aside: it is being changed by {holder}"),)
 
 

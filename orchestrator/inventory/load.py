@@ -100,7 +100,13 @@ class Inventory:
         kept = set(names)
         return Inventory(self._source, [name for name in self.hosts if name in kept])
 
-    def _names(self, pattern: str) -> list[str]:
+    def matching(self, pattern: str) -> list[str]:
+        """The names of `pattern`'s hosts, in order; none when a limit has left none of them.
+
+        Raises InputError for a name that does not exist.
+        """
+        if pattern in IMPLICIT_LOCALHOST and pattern not in self._source.all_hosts:
+            return [pattern]
         tree = self._source.tree
         found = match(
             pattern,
@@ -108,7 +114,10 @@ class Inventory:
             tree.groups,
             lambda group: tuple(tree.hosts_of(group)),
         )
-        names = [name for name in found if name in self.hosts]
+        return [name for name in found if name in self.hosts]
+
+    def _names(self, pattern: str) -> list[str]:
+        names = [name for name in self.matching(pattern) if name in self.hosts]
         if not names:
             raise InputError(
                 f"no host matches {pattern!r}",

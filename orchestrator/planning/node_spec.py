@@ -8,6 +8,7 @@ from orchestrator.deployment import SECRET_VARIABLES, Deployment, secret_argumen
 from orchestrator.errors import PlanError
 from orchestrator.inventory.host import Host
 from orchestrator.planning.address import listen_address, url
+from orchestrator.planning.draining import drain_environment, drain_files, drainable
 from orchestrator.planning.environment import node_environment
 from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
@@ -55,6 +56,10 @@ def node_spec(
         env["MOONCAKE_CONFIG_PATH"] = CONFIG_FILE
     if recipe.hardware.brand == "AMD" and len(node.gpus) < recipe.hardware.gpu_count:
         env.setdefault("HIP_VISIBLE_DEVICES", ",".join(map(str, node.gpus)))
+    files = {CONFIG_FILE: store_config} if store_config is not None else {}
+    if pool and layout.replicas > 1 and node.serves:
+        argv, env = drainable(argv), {**env, **drain_environment(env)}
+        files |= drain_files()
     served = _served_model(recipe.model, parts)
     image = deployment.image or recipe.image
     settings = host.settings
@@ -64,7 +69,7 @@ def node_spec(
         command=tuple(argv),
         labels=_labels(name, node, layout, served),
         env_file=f".orc/{container_name}.env",
-        files={CONFIG_FILE: store_config} if store_config is not None else {},
+        files=files,
         brand=recipe.hardware.brand,
         gpus=node.gpus,
         volumes=volumes(settings),

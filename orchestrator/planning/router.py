@@ -21,6 +21,7 @@ HEALTH_CHECK_SECONDS = 5  # its own default of 60 leaves requests going to a dea
 # default of 5 s takes workers out under load. A dead process refuses at once all the same.
 HEALTH_CHECK_TIMEOUT_SECONDS = 30
 DEFAULT_POLICY = "round_robin"
+PREFILL_DECODE = "--vllm-pd-disaggregation"
 
 
 def plan_router(
@@ -96,7 +97,7 @@ def _workers(nodes: Sequence[LaunchSpec], layout: Layout) -> list[str]:
     pools = {node.role for node in serving} & {"prefill", "decode"}
     if not pools:
         return ["--worker-urls", *(url(node.address, node.port) for node in serving)]
-    words = ["--vllm-pd-disaggregation"]
+    words = [PREFILL_DECODE]
     for node in serving:
         words += [f"--{node.role}", url(node.address, node.port)]
     ranks = {len({rank.dp for rank in node.ranks}) for node in serving}

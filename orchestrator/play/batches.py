@@ -30,11 +30,12 @@ class Batch:
 
 def units_of(hosts: Sequence[str], replicas: Mapping[int, Sequence[str]]) -> list[Unit]:
     """`hosts` as units, replicas first. A host of no replica is a unit by itself."""
+    order = {host: position for position, host in enumerate(hosts)}
     units = []
     for number, own in sorted(replicas.items()):
-        here = tuple(host for host in hosts if host in own)
+        here = sorted((host for host in own if host in order), key=order.__getitem__)
         if here:
-            units.append(Unit(number, here))
+            units.append(Unit(number, tuple(here)))
     taken = {host for unit in units for host in unit.hosts}
     return [*units, *(Unit(None, (host,)) for host in hosts if host not in taken)]
 

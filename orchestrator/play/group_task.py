@@ -23,27 +23,21 @@ def perform_on_groups(one: TaskRun) -> Outcome:
     if not heads:
         return Outcome()
     first = one.variables(next(iter(heads.values())))
+    fate = one.fate(first)
     try:
-        fate = one.fate(first)
         chosen = {n: h for n, h in heads.items() if one.variables(h).test(one.task.when)}
         _tell_skipped(one, {n: h for n, h in heads.items() if n not in chosen})
-        if not chosen:
-            return Outcome()
-        first = one.variables(next(iter(chosen.values())))
     except OrcError as error:
-        one.progress.tell_error(error, "rescued" if one.rescued else "failed")
-        return Outcome(frozenset(one.hosts))
-    return _perform(one, chosen, first, fate)
+        return _raised(one, error, heads, fate)
+    if not chosen:
+        return Outcome()
+    return _perform(one, chosen, one.variables(next(iter(chosen.values()))), fate)
 
 
 def _heads(one: TaskRun) -> dict[int | None, str]:
     """Whose variables count: the first host of each replica, or of all where there are none."""
-    action = one.task.action
-    everyone: dict[int | None, str] = {None: one.hosts[0]}
-    if action.level != "replica":
-        return everyone
-    if not one.replicas:
-        return everyone
+    if one.task.action.level != "replica" or not one.replicas:
+        return {None: one.hosts[0]}
     present = set(one.hosts)
     heads: dict[int | None, str] = {}
     for number, hosts in one.replicas.items():
@@ -63,29 +57,33 @@ def _perform(
     try:
         most, delay = one.attempts(first)
         for attempt in range(1, most + 1):
-            last = attempt == most
-            got = _attempt(one, left, first, fate if live else None)
-            results |= got
+            results |= _attempt(one, left, first, fate if live else None)
             if most == 1:
                 break
             left = {n: h for n, h in left.items() if not _satisfied(one, n, h, results)}
             if not left:
                 break
-            if last:
+            if attempt == most:
                 _give_up(one, left, results, attempt)
                 break
             text = f"attempt {attempt} of {most}, next in {delay:g} s"
             one.progress.run.say("progress", text)
             one.progress.pause(delay)
     except OrcError as error:
-        one.progress.tell_error(error, fate)
-        _register(one, {h: [HostResult(h, "failed", str(error))] for h in _hosts(one, chosen)})
-        return Outcome() if fate == "ignored" else Outcome(frozenset(_hosts(one, chosen)))
+        return _raised(one, error, chosen, fate)
     if not live:
         for result in (result for own in results.values() for result in own):
             one.progress.tell(one.task, result, fate)
     _register(one, {**{host: [] for host in _hosts(one, chosen)}, **results})
     return _outcome(one, results, fate)
+
+
+def _raised(one: TaskRun, error: OrcError, numbers: Collection[int | None], fate: Fate) -> Outcome:
+    """An error that an action raised: all that it was to act on has failed."""
+    hosts = _hosts(one, numbers)
+    one.progress.tell_error(error, fate)
+    _register(one, {host: [HostResult(host, "failed", str(error))] for host in hosts})
+    return Outcome() if fate == "ignored" else Outcome(frozenset(hosts))
 
 
 def _judges(one: TaskRun) -> bool:

@@ -24,9 +24,9 @@ def perform_on_hosts(one: TaskRun) -> Outcome:
         variables = one.variables(host)
         try:
             result = _result(one, connection, variables)
-            fate = one.fate(variables) if result.status == "failed" else "failed"
-        except OrcError as error:
-            result, fate = HostResult(host, "failed", str(error)), "failed"
+        except OrcError as error:  # such as a condition that cannot be answered
+            result = HostResult(host, "failed", str(error))
+        fate = one.fate(variables) if result.status == "failed" else "failed"
         progress.register(one.task, host, one.data([result]))
         if result.status == "unreachable":
             unreachable.add(host)

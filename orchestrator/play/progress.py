@@ -10,7 +10,7 @@ from typing import Any, Literal
 from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
 from orchestrator.events.event import Event, Kind
 from orchestrator.inventory.host import Host
-from orchestrator.inventory.load import Inventory
+from orchestrator.inventory.load import Inventory, implicit_localhost
 from orchestrator.play.action import HostResult
 from orchestrator.play.choice import Choice
 from orchestrator.play.recap import Recap
@@ -38,13 +38,16 @@ class Progress:
     def select(self, pattern: str) -> list[str]:
         """The names of a pattern's hosts, in its order. `localhost` need not be in the inventory.
 
-        Raises InputError for a name that does not exist, and when no host is left.
+        None when --limit has left none of them. Raises InputError for a name that does not exist.
         """
-        found = {host.name: host for host in self.inventory.select(pattern)}
-        self.hosts |= found
-        for name in found.keys() - self.inventory.hosts.keys():
-            self.run.pool.add(found[name])
-        return list(found)
+        names = self.inventory.matching(pattern)
+        for name in names:
+            if name in self.inventory.hosts:
+                self.hosts[name] = self.inventory.hosts[name]
+            else:
+                self.hosts[name] = implicit_localhost(name)
+                self.run.pool.add(self.hosts[name])
+        return names
 
     def tell(self, task: Task, result: HostResult, fate: Fate = "failed") -> None:
         """One host's result, as an event and in the recap. Any thread may call it."""
@@ -75,9 +78,14 @@ class Progress:
             self.run.say(kind, f"{one}\n(ignored)" if fate == "ignored" else str(one))
 
     def register(self, task: Task, host: str, result: Mapping[str, Any]) -> None:
-        if task.register is not None:
-            with self._lock:
-                self.registered.setdefault(host, {})[task.register] = result
+        """Keep a result for the templates of later tasks; a failure also for a `rescue`."""
+        with self._lock:
+            kept = self.registered.setdefault(host, {})
+            if task.register is not None:
+                kept[task.register] = result
+            if result["failed"]:
+                kept["ansible_failed_task"] = {"name": task.name, "action": task.action.name}
+                kept["ansible_failed_result"] = result
 
     def pause(self, seconds: float) -> None:
         """Wait between two attempts. Raises KeyboardInterrupt once the run is interrupted."""

@@ -57,6 +57,7 @@ class Run:
     started: set[int] = field(default_factory=set)  # replicas that this run started
     stopped: int = 0  # containers that this run stopped
     rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over, in its order
+    surge: int | None = None  # the replica that it starts in addition
     aside: set[str] = field(default_factory=set)  # ids of the containers that it put aside
     stopped_replicas: set[int] = field(default_factory=set)  # that it stopped to start them anew
     rolled: set[int] = field(default_factory=set)  # replicas that serve again after it

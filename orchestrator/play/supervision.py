@@ -40,6 +40,7 @@ from orchestrator.inventory.load import Inventory
 from orchestrator.planning.service import ROUTER_GROUP, group_name
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.actions.undrain import rejoin
 from orchestrator.play.history import SpecChange, begin_change, end_change, group_spec, read_history
 from orchestrator.play.lease import Leases
 from orchestrator.play.lock import LockedError, hold_lock
@@ -193,13 +194,15 @@ class Supervisor:
             canary = None  # what the router answers is theirs
         look = group_look(group.members, looks, canary=canary, holder=self._leases.holder(key[0]))
         now = time.monotonic()
+        if look.holder is not None:
+            group.after = now  # what is seen while another changes it does not count
         before = group.state
         group.state, decisions = step(before, look, self.policy, now)
         sayings = [decision for decision in decisions if isinstance(decision, Say)]
         stop = next((d for d in decisions if isinstance(d, Stop)), None)
         if stop is not None:
             known = [host for host in hosts if host not in look.unknown]
-            self._do(key, group, before, lambda: self._stop(key, group, stop, known), sayings)
+            self._do(key, group, before, lambda: self._stop(key, group, look, stop, known), sayings)
         elif any(isinstance(decision, Start) for decision in decisions):
             self._do(key, group, before, lambda: self._start(key, group, look), sayings)
         else:
@@ -252,13 +255,17 @@ class Supervisor:
         group.doing = threading.Thread(target=thread, daemon=True)
         group.doing.start()
 
-    def _stop(self, key: GroupKey, group: _Group, stop: Stop, hosts: list[str]) -> None:
+    def _stop(
+        self, key: GroupKey, group: _Group, look: GroupLook, stop: Stop, hosts: list[str]
+    ) -> None:
         """Stop what runs of the group on the hosts that answer, and say why: the first cause, and
         the last lines of the ranks that ended."""
         self._end(group, ExitStatus.FAILED)
         run = self._new_run(key)
         with self._locked(run, hosts):
             states = self._now(key, group, hosts)
+            if look.ended and all(state.running for state in states):
+                raise _Changed
             text, cause = self._explain(key, states, stop)
             spec = group_spec(group.members.values())
             begin_change(run, {key[1]: SpecChange(spec, spec)}, cause)
@@ -334,9 +341,18 @@ class Supervisor:
         """A restart has come to its end: healthy, or another's business now."""
         if group.state.phase == "healthy" and group.run is not None:
             group.run.healthy_after[key[1]] = group.state.since - before.since
+            if key[1] >= 0:
+                threading.Thread(target=self._rejoin, args=(key, group.run), daemon=True).start()
             self._end(group, ExitStatus.OK)
         else:
             self._end(group, ExitStatus.FAILED)
+
+    def _rejoin(self, key: GroupKey, run: Run) -> None:
+        """Beside the supervision: a router may take a while to hold a worker for healthy."""
+        try:
+            rejoin(run, [key[1]])
+        except (OrcError, KeyboardInterrupt) as error:
+            self._say(key, "warning", str(error))
 
     def _end(self, group: _Group, status: ExitStatus) -> None:
         """The restart that is under way has ended so."""

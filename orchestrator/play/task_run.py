@@ -49,10 +49,13 @@ class TaskRun:
         return {n: own for n, own in everything.items() if numbers is None or n in numbers}
 
     def fate(self, variables: Variables) -> Fate:
-        """What becomes of a failure. Raises InputError for a wrong template."""
+        """What becomes of a failure. It is not ignored when `ignore_errors` cannot be computed."""
         ignore = self.task.ignore_errors
-        if ignore and setting(variables, "ignore_errors", ignore, bool):
-            return "ignored"
+        try:
+            if ignore and setting(variables, "ignore_errors", ignore, bool):
+                return "ignored"
+        except InputError as error:
+            self.progress.run.say("warning", str(error))
         return "rescued" if self.rescued else "failed"
 
     def attempts(self, variables: Variables) -> tuple[int, float]:

@@ -144,6 +144,8 @@ class Walk:
     def _with_replicas(self, failed: Iterable[str]) -> set[str]:
         """`failed` with the other hosts of their replicas: they fail together."""
         direct = set(failed)
+        if not direct:
+            return direct
         everyone = set(direct)
         for unit in self._units(self.batch.hosts):
             if direct & set(unit.hosts):

@@ -43,10 +43,10 @@ def replica_slots(
     """
     chosen = _in_order(slots, nodes, replicas, gpus)
     kept = _kept(slots, nodes, len(chosen), gpus, running or {})
-    around = iter(_around(slots, nodes, len(chosen), gpus, kept))
-    placed = [kept.get(number) or next(around, None) for number in range(len(chosen))]
-    if None not in placed:
-        chosen = [replica for replica in placed if replica is not None]
+    if kept:
+        around = iter(_around(slots, nodes, len(chosen), gpus, kept))
+        placed = [kept.get(number) or next(around, ()) for number in range(len(chosen))]
+        chosen = placed if all(placed) else chosen
     used = {slot.host for replica in chosen for slot in replica}
     return chosen, tuple(slot.host for slot in slots if slot.host not in used)
 
@@ -104,7 +104,7 @@ def _around(
     for replica in kept.values():
         for slot in replica:
             used.setdefault(slot.host, set()).update(slot.gpus)
-    free = [slot for slot in slots if slot.host not in used]
+    free = [slot for slot in slots if slot.host not in used and len(slot.gpus) >= (gpus or 1)]
     if nodes > 1 or not gpus or len(free) >= count - len(kept):
         return [tuple(free[k : k + nodes]) for k in range(0, len(free) - nodes + 1, nodes)]
     left = [

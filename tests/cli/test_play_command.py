@@ -70,6 +70,8 @@ def test_variables_of_the_command_line_win(files: Path, capsys: Out) -> None:
 def test_limit_tags_and_start_at_task_choose(files: Path, capsys: Out) -> None:
     assert run(["play", "play.yml", "--limit", "h1:h3", "--skip-tags", "files", "--json"]) == 0
     assert [e["host"] for e in events(capsys) if e["kind"] == "ok"] == ["h1", "h3"]
+    assert run(["play", "play.yml", "--limit", "h3", "--json"]) == 0
+    assert [e["host"] for e in events(capsys) if e["kind"] == "ok"] == ["h3"]
     assert run(["play", "play.yml", "--start-at-task", "La*", "--json"]) == 0
     assert [e["host"] for e in events(capsys) if e["kind"] == "ok"] == ["h3"]
     assert run(["play", "play.yml", "--start-at-task", "Lost"]) == 1

@@ -104,10 +104,12 @@ def test_a_replica_that_cannot_start_leaves_the_others_as_they_are(
     kept = {name: fleet.containers(fleet.host(name))[0].id for name in ("node02", "node03")}
     fleet.host("node01").run(["sh", "-c", "rm -rf /root/.orc; echo in the way >/root/.orc"])
     try:
-        done = with_image(orc, two_models, fleet.other_fast_image, "--json")
+        done = with_image(orc, two_models, fleet.other_fast_image, "--json", "--diff")
     finally:
         fleet.host("node01").run(["rm", "-f", "/root/.orc"])
     assert done.status == 2, done.text
     assert ("start", "node01") in told(done, "failed")
+    notes = [event["message"] for event in done.events() if event["kind"] == "note"]
+    assert any("image" in note and fleet.other_fast_image in note for note in notes), notes
     now = {name: fleet.containers(fleet.host(name))[0].id for name in kept}
     assert now == kept

@@ -124,6 +124,24 @@ def test_a_roll_that_was_killed_is_gone_on_with(
     assert load.failures == []
 
 
+def test_up_puts_back_what_a_killed_roll_took_out_of_the_router(
+    fleet: Fleet, orc: Orc, words: tuple[str, ...], url: str
+) -> None:
+    before = container_ids(fleet)
+    with Load(url, MODEL) as load:
+        load.wait_for(20)
+        process = orc.start("roll", *words, "--set", "env.MARK=new")
+        orc.wait_for_output("has no request left")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if container_ids(fleet)["orc-pair-r0-n0"] == before["orc-pair-r0-n0"]:
+            assert "the router sends no requests to" in orc("status").out
+        up = orc("up", *words)
+        assert up.status == 0, up.text
+        assert_both_get_requests(load, fleet)
+    assert load.failures == []
+
+
 def test_without_a_selection_the_same_containers_are_restarted(
     fleet: Fleet, orc: Orc, words: tuple[str, ...], url: str
 ) -> None:

@@ -19,10 +19,17 @@ PAIR: dict[str, Any] = {"strategy": "multi_node_tp", "nodes": 2, "replicas": 2}
 
 
 def made(
-    directory: Path, hosts: str, selection: dict[str, Any], states: list[ContainerState]
+    directory: Path,
+    hosts: str,
+    selection: dict[str, Any],
+    states: list[ContainerState],
+    **other: str,
 ) -> Plan:
-    """A plan on hosts named by letters, beside containers of the same deployment."""
-    lines = [f"    {host}: {{orc_address: 10.1.0.{ord(host)}}}" for host in hosts]
+    """A plan on hosts named by letters, beside containers of the same deployment; `other`
+    variables of hosts."""
+    lines = [
+        f"    {host}: {other.get(host) or f'{{orc_address: 10.1.0.{ord(host)}}}'}" for host in hosts
+    ]
     rack = "all:\n  vars: {orc_hardware: h200, orc_interface: bond0}\n  hosts:\n"
     deployment = Deployment.model_validate({"recipe": "moonshotai/Kimi-K2.6", **selection})
     return plan(
@@ -87,6 +94,16 @@ def test_a_pair_of_hosts_is_found_around_one_that_runs(tmp_path: Path) -> None:
     both = made(tmp_path, "abcd", PAIR, one)
     assert places(both) == ["bc", "ad"]
     assert both.layout.unused == ()
+
+
+def test_a_host_with_too_few_gpus_is_passed_over(tmp_path: Path) -> None:
+    small = "{orc_address: 10.1.0.98, orc_gpus: [0]}"
+    one = up(made(tmp_path, "a", {**HALF, "replicas": 1}, []))
+    for states in (one, []):
+        found = made(tmp_path, "abc", {**HALF, "replicas": "max"}, states, b=small)
+        assert places(found) == ["a", "a", "c", "c"]
+    two = made(tmp_path, "abc", HALF, one, b=small)
+    assert places(two) == ["a", "c"]
 
 
 @pytest.mark.parametrize(

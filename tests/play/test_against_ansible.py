@@ -219,6 +219,15 @@ CASES: dict[str, str] = {
       always: [touch: e]
     - touch: f
 """,
+    "what_failed_is_known_in_the_rescue": f"""
+- {LIVE}
+  tasks:
+    - block: [{{touch: a, breaks: h2}}, {{touch: b, when: size > 5 and no_such_thing}}]
+      rescue:
+        - touch: "{{{{ ansible_failed_task.name }}}}"
+        - {{touch: c, when: ansible_failed_result is failed}}
+    - touch: d
+""",
     "always_inside_what_is_rescued": f"""
 - {LIVE}
   tasks:

@@ -24,7 +24,7 @@ def test_a_misspelt_argument_is_told_with_the_nearest_flag(own: Catalog) -> None
 
 @pytest.mark.parametrize(
     "flag",
-    ["max_model_len", "no-enable-prefix-caching", "tp", "attention-config.backend", "served"],
+    ["max_model_len", "no-enable-prefix-caching", "-tp", "attention-config.backend", "served"],
 )
 def test_every_spelling_that_vllm_takes_is_known(own: Catalog, flag: str) -> None:
     assert notes(own, **{flag: 8}) == []

@@ -55,13 +55,17 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
         if run.decision.refusals:
             raise ErrorGroup(DeploymentError(text) for text in run.decision.refusals)
         left = _left_out(run, seen)
-        run.rolling = tuple(n for n in seen.numbers if n in left or run.starts(n))
+        planned = {node.replica for node in run.planned.nodes}
+        numbers = sorted(planned | set(seen.numbers))
+        run.rolling = tuple(n for n in numbers if n in left or run.starts(n))
     elif arguments.mode == "same":
         run.rolling = tuple(number for number in seen.numbers if number not in done)
     else:
         run.rolling = _with_a_spec_before(seen)
     # What does not serve anyway goes first: the others then have somebody to stand in for them.
     run.rolling = tuple(sorted(run.rolling, key=lambda number: (_runs(seen, number), number)))
+    if run.surge in run.rolling:  # it stands in for all others
+        run.rolling = (run.surge, *(number for number in run.rolling if number != run.surge))
     for number in done:
         run.say("note", f"{group_name(number)} is done already", replica=number)
     _ask(run, _costs(seen, run.rolling, start_seconds(changes)))

@@ -7,10 +7,12 @@ import time
 from orchestrator.deployment import Seconds
 from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.endpoint import Target
-from orchestrator.health.in_flight import requests_in_flight
+from orchestrator.health.metrics import fetch_metrics
 from orchestrator.health.router_api import can_put_back, remove_worker, workers
+from orchestrator.planning.draining import can_be_drained
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
+from orchestrator.play.actions.mark_draining import mark_draining
 from orchestrator.play.actions.running import Running, running
 from orchestrator.play.run import Run
 
@@ -18,6 +20,9 @@ _INTERVAL = 0.5
 # A request that the router has accepted may not have reached its worker yet, so it is quiet only
 # when nothing was in flight for as long as this.
 _QUIET = 1.5
+# An endpoint that gives no number so many times in a row is dead, and not just busy.
+_SILENT = 6
+_HEARD = 120.0  # the router looks at its workers now and then
 
 
 class DrainArguments(Arguments):
@@ -41,11 +46,18 @@ def perform(run: Run, arguments: DrainArguments, report: Report) -> None:
         return
     if not targets:
         return
-    _take_out(run, seen, targets)
-    left = _wait(run, targets, arguments.timeout)
+    left = drain(run, seen, targets, arguments.timeout)
     for target in targets:
         status, text = _told(target, left.get(target), arguments)
         report(HostResult(target.host, status, text, target.replica))
+
+
+def drain(
+    run: Run, seen: Running, targets: list[Target], timeout: float
+) -> dict[Target, int | None]:
+    """Take the endpoints out of the router; returns what they still had after `timeout` s."""
+    _take_out(run, seen, targets)
+    return _wait(run, targets, timeout)
 
 
 def _take_out(run: Run, seen: Running, targets: list[Target]) -> None:
@@ -62,14 +74,32 @@ def _take_out(run: Run, seen: Running, targets: list[Target]) -> None:
             hint=f"orc status {seen.deployment}; orc up makes the others healthy",
         )
     if not can_put_back(seen.router):
-        run.say(
-            "note",
-            "a router of prefill/decode cannot put a worker back, so none is taken out; "
-            "it leaves a worker alone that does not answer, and tries another",
-        )
+        _mark(run, seen, targets)
         return
     for url in going:
         remove_worker(connection, seen.router.endpoint, url)
+
+
+def _mark(run: Run, seen: Running, targets: list[Target]) -> None:
+    """Let the engines say that they are not healthy, and wait until the router has heard it."""
+    states = [s for target in targets for s in seen.of(target.replica) if s.endpoint == target.url]
+    if not all(can_be_drained(state.command) for state in states):
+        text = "the router cannot put a worker back, and these engines have no other way to be"
+        run.say("warning", f"{text} taken out of use: requests that come meanwhile fail")
+        return
+    assert seen.router is not None and seen.router.endpoint
+    mark_draining(run, seen, states, present=True)
+    connection = run.pool.connection(seen.router.host)
+    deadline = time.monotonic() + _HEARD
+    going = {target.url for target in targets}
+    while any(workers(connection, seen.router.endpoint).get(url) for url in going):
+        if time.monotonic() > deadline:
+            raise DeploymentError(
+                f"the router still sends requests to {_list(going)} after {_HEARD:.0f} s",
+                where=seen.router.host,
+                hint=f"orc logs {seen.deployment}",
+            )
+        time.sleep(_INTERVAL)
 
 
 def _list(urls: set[str]) -> str:
@@ -81,10 +111,13 @@ def _wait(run: Run, targets: list[Target], timeout: float) -> dict[Target, int |
     deadline = time.monotonic() + timeout
     quiet_since: float | None = None
     told = 0.0
+    silent = dict.fromkeys(targets, 0)
     while True:
         counts = {target: _in_flight(run, target) for target in targets}
+        silent = {t: silent[t] + 1 if counts[t] is None else 0 for t in targets}
         now = time.monotonic()
-        quiet_since = None if any(counts.values()) else quiet_since or now
+        busy = any(counts[t] or 0 < silent[t] < _SILENT for t in targets)
+        quiet_since = None if busy else quiet_since or now
         if (quiet_since and now - quiet_since >= _QUIET) or now >= deadline:
             return counts
         if now - told >= 2.0 and any(counts.values()):
@@ -96,10 +129,12 @@ def _wait(run: Run, targets: list[Target], timeout: float) -> dict[Target, int |
 
 
 def _in_flight(run: Run, target: Target) -> int | None:
+    """The requests that run and wait at an endpoint; None when it does not say."""
     try:
-        return requests_in_flight(run.pool.connection(target.host), target)
+        found = fetch_metrics(run.pool.connection(target.host), target)
     except OrcError:
-        return None  # what does not answer has nothing that could be waited for
+        return None
+    return None if found is None else found.running + found.waiting
 
 
 def _told(target: Target, left: int | None, arguments: DrainArguments) -> tuple[Status, str]:

@@ -11,12 +11,15 @@ from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, Unreachab
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.facts.parse import is_complete, parse_facts
 from orchestrator.facts.probe_script import probe_script
+from orchestrator.health.details import fetch_details
 from orchestrator.health.observation import Observation, observe
 from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
+from orchestrator.planning.drift import drift_lines, find_drift
 from orchestrator.planning.model_files import model_places
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.port_use import ports_in_use, with_planned_ports
+from orchestrator.planning.rolling import with_surge
 from orchestrator.planning.running import running_placement
 from orchestrator.planning.service import GROUP_NAMES, group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report
@@ -33,10 +36,12 @@ _MOST_PLANS = 5  # before it is given up; another's change between plan and lock
 
 class PreflightArguments(Arguments):
     """`replace`: a deployment of the same name that runs another spec may be replaced. `lock`:
-    hold its lock from here on, since it will be changed."""
+    hold its lock from here on, since it will be changed. `surge`: plan one replica more, which
+    a roll starts first and stops at its end."""
 
     replace: bool = False
     lock: bool = True
+    surge: bool = False
 
 
 def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
@@ -47,7 +52,7 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
         _report_checks(run, host_checks(run.facts), run.facts, report)
         return
     run.name = run.deployment.deployment_name()
-    look = _planned(run, report, lock=arguments.lock and not run.check)
+    look = _planned(run, report, lock=arguments.lock and not run.check, surge=arguments.surge)
     run.observation = look.observation
     for note in run.planned.notes:
         run.say("note", note)
@@ -70,6 +75,8 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     _report_checks(run, results, hosts, report)
     for decision in run.decision.replicas:
         _say_decision(run, decision)
+    if run.diff:
+        _say_differences(run, everything)
     if not all_kept(run.decision) and all(result.status != "failed" for result in results):
         begin_change(run, _spec_changes(run.planned, run.decision))
 
@@ -86,10 +93,10 @@ class _Look:
         return [state for host in self.observation.hosts for state in host.containers]
 
 
-def _planned(run: Run, report: Report, *, lock: bool) -> _Look:
+def _planned(run: Run, report: Report, *, lock: bool, surge: bool) -> _Look:
     """Plan, and hold the lock of what was planned. What is decided on is seen under the lock, and
     the plan keeps clear of what others have planned and not started yet."""
-    look = _look_and_plan(run, [], report)
+    look = _look_and_plan(run, [], report, surge=surge)
     if not lock:
         return look
     for _ in range(_MOST_PLANS):
@@ -100,14 +107,14 @@ def _planned(run: Run, report: Report, *, lock: bool) -> _Look:
         if _own(run, now) == _own(run, look) and not _collides(run, others, now):
             return now
         _gather(run)
-        look = _look_and_plan(run, others, report)
+        look = _look_and_plan(run, others, report, surge=surge)
     raise DeploymentError(
         "nothing was started: what runs on the hosts changes faster than a plan is made",
         hint="wait until the others are done: orc lock status",
     )
 
 
-def _look_and_plan(run: Run, others: Sequence[Locked], report: Report) -> _Look:
+def _look_and_plan(run: Run, others: Sequence[Locked], report: Report, *, surge: bool) -> _Look:
     """Look at what runs and make the plan. Raises OrcError when a host of it is not known."""
     assert run.name is not None and run.deployment is not None and run.catalog is not None
     reached = [name for name in run.inventory.hosts if name not in run.unreachable]
@@ -116,7 +123,13 @@ def _look_and_plan(run: Run, others: Sequence[Locked], report: Report) -> _Look:
     ports = ports_in_use(run.name, run.facts, everything)
     ports = with_planned_ports(ports, {lock.name: lock.holder.ports for lock in others})
     places = running_placement(run.name, everything)
-    run.plan = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
+    planned = plan(run.inventory, run.catalog, run.deployment, run.facts, ports, places)
+    if surge:
+        run.surge = len(planned.replicas())
+        larger = run.deployment.model_copy(update={"replicas": run.surge + 1})
+        more = plan(run.inventory, run.catalog, larger, run.facts, ports, places)
+        planned = with_surge(planned, more)
+    run.plan = planned
     hosts = list(dict.fromkeys(spec.host for spec in run.plan.everything))
     _refuse_unreachable(run, hosts, report)
     _refuse_unanswered(seen, hosts)
@@ -260,6 +273,15 @@ def _refusal(text: str) -> DeploymentError:
             hint="--replace stops it and starts the plan; or give this one another --name",
         )
     return DeploymentError(text)
+
+
+def _say_differences(run: Run, everything: Sequence[ContainerState]) -> None:
+    """What `orc diff` says, for --diff. Of a host that cannot say, nothing."""
+    hosts = dict.fromkeys(state.host for state in everything if state.deployment == run.name)
+    details, salt, broken = fetch_details(run.pool, hosts, run.planned)
+    lines = drift_lines(find_drift(run.planned, everything, details, salt, broken))
+    if hosts and lines:
+        run.say("note", "\n".join(lines))
 
 
 def _say_decision(run: Run, decision: ReplicaDecision) -> None:

@@ -31,6 +31,11 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
     replicas = seen.replicas(run)
     if arguments.stopped_only:
         replicas = [number for number in replicas if number in run.stopped_replicas]
+        new = [number for number in replicas if not seen.aside_of(number)]
+        _stop_new(run, seen, new, report)
+        replicas = [number for number in replicas if number not in new]
+    if not replicas:
+        return
     before = _before(seen, replicas)
     if run.check:
         for host, name in before:
@@ -63,6 +68,15 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
     now = running(run)
     states = [state for replica in replicas for state in now.of(replica)]
     wait_for_groups(run, groups_by_labels(states), report, keep_failed=True)
+
+
+def _stop_new(run: Run, seen: Running, replicas: list[int], report: Report) -> None:
+    """A replica that was not there before the roll has nothing to go back to, and is not needed."""
+    states = [state for replica in replicas for state in seen.of(replica)]
+    stop_containers(run.pool, states, seen.deployment, remove=False)
+    for state in states:
+        text = f"{state.name} is stopped; there was none before"
+        report(HostResult(state.host, "changed", text, state.replica, state.rank))
 
 
 def _before(seen: Running, replicas: list[int]) -> list[tuple[str, str]]:

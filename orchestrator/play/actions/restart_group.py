@@ -19,6 +19,7 @@ from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.kv_store import Service, wait_for_services
 from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.actions.undrain import rejoin
 from orchestrator.play.actions.wait_healthy import wait_for_groups
 from orchestrator.play.history import SpecChange, begin_change, group_spec
 from orchestrator.play.lock import hold_lock
@@ -63,6 +64,7 @@ def perform(run: Run, arguments: RestartArguments, report: Report) -> None:
         states = [state for number in numbers for state in groups.get(number, ())]
         if states and not _start(run, states, health, arguments.keep_failed, report):
             return
+    rejoin(run, [number for number in groups if number >= 0])
 
 
 def _chosen(run: Run, arguments: RestartArguments, seen: Observation) -> Groups:

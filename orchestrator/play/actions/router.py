@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from orchestrator.health.targets import spec_target
+from orchestrator.health.router_api import add_worker, can_put_back, workers
+from orchestrator.health.targets import plan_targets, spec_target
 from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.actions.running import running
 from orchestrator.play.actions.start import start_groups
 from orchestrator.play.actions.wait_healthy import planned_groups, wait_for_groups
 from orchestrator.play.run import Run
@@ -26,6 +28,20 @@ def perform(run: Run, arguments: RouterArguments, report: Report) -> None:
         return
     groups = planned_groups(run, [(plan.router,)], [spec_target(plan.router, plan)])
     wait_for_groups(run, groups, report, keep_failed=arguments.keep_failed)
+    _complete_workers(run)
+
+
+def _complete_workers(run: Run) -> None:
+    """Put back what a roll that was killed has taken out of the router, and not put back."""
+    seen = running(run)
+    if seen.router is None or not seen.router.endpoint or not can_put_back(seen.router):
+        return
+    connection = run.pool.connection(seen.router.host)
+    known = workers(connection, seen.router.endpoint)
+    for target in plan_targets(run.planned):
+        if target.url not in known and target in run.endpoints:
+            add_worker(connection, seen.router.endpoint, target.url)
+            run.say("note", f"{target.url} was taken out of the router, and is put back")
 
 
 ACTION = Action(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 from orchestrator.errors import DeploymentError
 from orchestrator.health.router_api import add_worker, can_put_back, remove_worker, workers
+from orchestrator.planning.draining import can_be_drained
 from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.actions.mark_draining import mark_draining
 from orchestrator.play.actions.running import Running, running
 from orchestrator.play.run import Run
 
@@ -35,6 +38,17 @@ def perform(run: Run, _: UndrainArguments, report: Report) -> None:
             run.rolled.add(replica)
 
 
+def rejoin(run: Run, replicas: Collection[int]) -> None:
+    """Let the router send requests to replicas that were restarted, where there is a router.
+
+    Raises OrcError when it does not.
+    """
+    seen = running(run)
+    for replica in replicas:
+        for target in seen.targets(replica) if seen.router is not None else ():
+            put_back_worker(run, seen, target.url)
+
+
 def put_back_worker(run: Run, seen: Running, worker: str) -> None:
     """Add the worker, and wait until the router holds it for healthy."""
     router = seen.router
@@ -46,6 +60,9 @@ def put_back_worker(run: Run, seen: Running, worker: str) -> None:
         # failed while it was down (its circuit breaker); a new one is not.
         remove_worker(connection, router.endpoint, worker)
         add_worker(connection, router.endpoint, worker)
+    else:
+        states = [s for s in seen.states if s.endpoint == worker and can_be_drained(s.command)]
+        mark_draining(run, seen, states, present=False)
     deadline = time.monotonic() + _PATIENCE
     while not workers(connection, router.endpoint).get(worker):
         if time.monotonic() > deadline:

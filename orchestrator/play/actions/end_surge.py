@@ -1,0 +1,38 @@
+"""Stop the additional replica that a roll has started, once all others serve again."""
+
+from __future__ import annotations
+
+from orchestrator.deployment import Seconds
+from orchestrator.errors import ErrorGroup
+from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.actions.drain import drain
+from orchestrator.play.actions.running import running
+from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.run import Run
+
+
+class EndSurgeArguments(Arguments):
+    """`timeout`: how long to wait for its requests; what is left after it is cut off."""
+
+    timeout: Seconds = 600.0
+
+
+def perform(run: Run, arguments: EndSurgeArguments, report: Report) -> None:
+    assert run.surge is not None
+    seen = running(run)
+    states = seen.of(run.surge)
+    if run.check:
+        report(
+            HostResult(run.planned.nodes[-1].host, "changed", "would stop the additional replica")
+        )
+        return
+    drain(run, seen, seen.targets(run.surge), arguments.timeout)
+    troubles = stop_containers(run.pool, states, seen.deployment, remove=True).values()
+    if any(troubles):
+        raise ErrorGroup([trouble for trouble in troubles if trouble])
+    for state in states:
+        report(HostResult(state.host, "changed", f"{state.name} is stopped and removed", run.surge))
+    run.rolled.discard(run.surge)
+
+
+ACTION = Action("end_surge", EndSurgeArguments, perform, applies=lambda run: run.surge is not None)
