@@ -73,7 +73,7 @@ class GroupState:
     failures: int = 0  # of the canary, in a row
     restarts: tuple[float, ...] = ()  # moments of the last hour's
     docker_restarts: int = 0
-    until: float = 0.0  # the end of a pause
+    until: float = 0.0  # the end of the last pause; 0: it was adopted as it is
     told: frozenset[str] = frozenset()  # what is said once: hosts that do not answer, and so on
 
 
@@ -275,7 +275,8 @@ def _well(state: GroupState, canary: Canary, now: float) -> Step:
         told |= {"refused"}
         sayings.append(Say("warning", f"its completions cannot be checked: {canary.detail}"))
     if state.phase == "starting":
-        sayings.append(Say("ok", f"healthy after {now - state.since:.0f} s"))
+        after = f" after {now - state.since:.0f} s" if state.until else ""  # it was restarted
+        sayings.append(Say("ok", f"healthy{after}"))
         since = now
     else:
         since = state.since

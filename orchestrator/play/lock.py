@@ -91,10 +91,12 @@ class HeldLock:
         script = take_lock_script(
             self.kind, self.name, self.holder.id, self.holder.to_json(), replaceable
         )
+        before = list(self.hosts)
         others: list[Locked] = []
         trouble: dict[str, str] = {}
-        new: list[str] = []
         for some in (hosts[:1], hosts[1:]):
+            # Before it is known: what an interruption leaves behind is released as well.
+            self.hosts += [host for host in some if host not in before]
             answers = self.pool.map(some, lambda c: run_script(c, script, timeout=_TIMEOUT))
             held: Locked | None = None
             for host, answer in answers.items():
@@ -102,15 +104,15 @@ class HeldLock:
                     trouble[host] = answer.what
                 elif answer.ok:
                     others += _locks(host, answer)
-                    new += [host] if host not in self.hosts else []
                 elif answer.exit_status == HELD:
                     held = held or next(iter(_locks(host, answer)), None)
                 else:
                     trouble[host] = (answer.stderr.strip() or "no reason given").splitlines()[-1]
+                    self.hosts.remove(host)
             if held is not None:
-                self._release(new)
+                self._release([host for host in self.hosts if host not in before])
+                self.hosts = before
                 return held, [], {}
-        self.hosts += new
         return None, others, trouble
 
     def keep(self, on_lost: OnLost) -> None:
@@ -179,8 +181,12 @@ def hold_lock(run: Run, hosts: Iterable[str], ports: Ports | None = None) -> lis
         for host in run.inventory.hosts
         if host in wanted and (ports is not None or host not in lock.hosts)
     ]
-    others, trouble = _take(run, lock, todo)
     run.lock = lock
+    try:
+        others, trouble = _take(run, lock, todo)
+    except LockedError:
+        run.lock = lock if lock.hosts else None
+        raise
     for host, why in trouble.items():
         run.say("warning", f"no lock can be held there: {why}", host=host)
     lock.keep(lambda host, now: _say_lost(run, host, now))

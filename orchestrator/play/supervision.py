@@ -35,7 +35,7 @@ from orchestrator.health.supervise import (
     start_failed,
     step,
 )
-from orchestrator.health.targets import running_targets
+from orchestrator.health.targets import own_key, running_targets
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.service import ROUTER_GROUP, group_name
 from orchestrator.play.actions.by_host import on_each_host
@@ -43,7 +43,7 @@ from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.actions.undrain import rejoin
 from orchestrator.play.history import SpecChange, begin_change, end_change, group_spec, read_history
 from orchestrator.play.lease import Leases
-from orchestrator.play.lock import LockedError, hold_lock
+from orchestrator.play.lock import HeldLock, LockedError, hold_lock
 from orchestrator.play.request import Request
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import start_again_script
@@ -93,6 +93,7 @@ class Supervisor:
         self._emitting = threading.Lock()
         # Two groups of a deployment are not acted on at once: they share its lock.
         self._acting: dict[str, threading.Lock] = {}
+        self._locks: list[HeldLock] = []
         self._leases = Leases(self.inventory, self.pool, self.request, self._say_of)
         # Another's watch may be taken over on request, another's change never.
         self.request = replace(self.request, break_lock=False)
@@ -116,6 +117,8 @@ class Supervisor:
                     time.sleep(_TICK)
         finally:
             self.pool.interrupt(lambda: any(group.busy for group in self._groups.values()))
+            for lock in [*self._locks]:
+                lock.release()
             self._leases.release()
 
     def _say_begin(self, looks: Mapping[str, HostLook]) -> None:
@@ -243,6 +246,8 @@ class Supervisor:
                 now = time.monotonic()
                 group.state, decisions = start_failed(group.state, error.what, self.policy, now)
                 sayings[:] = [decision for decision in decisions if isinstance(decision, Say)]
+                if group.state.phase == "failed":
+                    self._end(group, ExitStatus.FAILED)
             finally:
                 group.after = time.monotonic()
             for said in sayings:
@@ -323,19 +328,24 @@ class Supervisor:
         )
         problems = tuple(RankProblem(RankKey(s.host, s.name, s.rank), s.ending(), s) for s in ended)
         verdict = Verdict("failed", stop.reason, problems)
-        failure = explain_failure(self.pool.connection, group, verdict)
+        secret = own_key()
+        secrets = [secret] if secret else []
+        failure = explain_failure(self.pool.connection, group, verdict, secrets)
         cause = f"{stop.reason}: {failure.diagnosis}" if failure.diagnosis else stop.reason
         return failure.text().removeprefix(f"{group_name(key[1])} "), cause
 
     @contextlib.contextmanager
     def _locked(self, run: Run, hosts: list[str]) -> Iterator[None]:
-        hold_lock(run, hosts)
+        """Hold the lock meanwhile. One that an interruption leaves is released at the very end."""
         try:
+            hold_lock(run, hosts)
             yield
         finally:
             lock, run.lock = run.lock, None
             if lock is not None:
+                self._locks.append(lock)
                 lock.release()
+                self._locks.remove(lock)
 
     def _settle(self, key: GroupKey, group: _Group, before: GroupState) -> None:
         """A restart has come to its end: healthy, or another's business now."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from orchestrator.events.schema import check_event
 from tests.e2e.conftest import Orc
 from tests.fleet import Fleet
 
@@ -30,12 +31,18 @@ class Watching:
         self.marked = 0
 
     def events(self) -> list[Event]:
-        lines = self.orc.output().splitlines()[self.marked :]
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        events = [json.loads(line) for line in self._lines()[self.marked :] if line[:1] == "{"]
+        for event in events:
+            check_event(event)
+        return events
 
     def mark(self) -> None:
         """What was said until now is not looked at any more."""
-        self.marked = len(self.orc.output().splitlines())
+        self.marked = len(self._lines())
+
+    def _lines(self) -> list[str]:
+        """Those that are written to their end."""
+        return self.orc.output().split("\n")[:-1]
 
     def said(self, text: str) -> list[Event]:
         return [event for event in self.events() if text in event.get("message", "")]
