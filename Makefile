@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test bench oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test test-kills bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -27,6 +27,9 @@ check: lint  ## lint, types, import contracts and the tests that need no fleet
 test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
 	$(BIN)/python -m tests.fleet env --kv-transfer
 	$(BIN)/python -m pytest --durations=20
+
+test-kills: install  ## orc killed at 50 random moments of up, roll and down: about ten minutes
+	ORC_KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_killed.py
 
 bench: install  ## planning 64 to 4,096 hosts against the targets; listing recipes with an index
 	$(BIN)/python -m benchmarks.plan_scale --check

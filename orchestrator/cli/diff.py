@@ -98,7 +98,7 @@ def compare(opened: Session, catalog: Catalog, wanted: Deployment) -> Comparison
     models = model_places(opened.inventory, catalog, wanted)
     facts, unreachable = gather_facts(opened.pool, opened.inventory.hosts, models)
     seen = observe(opened.pool, facts)
-    everything = [s for host in seen.hosts for s in host.containers if not s.aside]
+    everything = [state for host in seen.hosts for state in host.containers]
     ports, running = ports_in_use(name, facts, everything), running_placement(name, everything)
     plan = make_plan(opened.inventory, catalog, wanted, facts, ports, running)
     answering = [host.host for host in seen.hosts]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import httpx
 
+from orchestrator.errors import OrcError
 from orchestrator.health import http
 from orchestrator.health.endpoint import Target
 from orchestrator.transport.connection import Connection
+from orchestrator.transport.pool import ConnectionPool
 
 _SAMPLE = re.compile(r"^(vllm:\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 _TIMEOUT = 5.0
+APART = 1.0  # seconds between two looks at an endpoint's counters
 # Of vLLM 0.32.0; several engines behind one endpoint have a sample each.
 _RUNNING = "vllm:num_requests_running"
 _WAITING = "vllm:num_requests_waiting"
@@ -106,20 +109,25 @@ def fetch_metrics(connection: Connection, target: Target) -> Metrics | None:
         return parse_metrics(answer.text, time.monotonic()) if answer.status_code == 200 else None
 
 
-def two_looks(
-    connection: Connection,
-    target: Target,
-    before: Mapping[Target, Metrics],
-    *,
-    apart: float,
-) -> tuple[Metrics | None, Load | None]:
-    """The latest look at an endpoint, and its load since the one in `before`, or since one that
-    is made now and `apart` seconds ago."""
-    first = before.get(target)
-    if first is None:
-        first = fetch_metrics(connection, target)
-        if first is None:
-            return None, None
-        time.sleep(max(0.0, apart - (time.monotonic() - first.at)))
-    now = fetch_metrics(connection, target)
-    return now, None if now is None else load(first, now)
+def measure(
+    pool: ConnectionPool, targets: Sequence[Target], before: Mapping[Target, Metrics]
+) -> tuple[dict[Target, Metrics], dict[Target, Load]]:
+    """The latest look at every endpoint that tells, and its load since the look in `before`;
+    where there is none, since one a second ago, which is made first."""
+
+    def look(connection: Connection) -> dict[Target, tuple[Metrics, Metrics]]:
+        own = [target for target in targets if target.host == connection.host]
+        first = {target: before.get(target) or fetch_metrics(connection, target) for target in own}
+        if any(target not in before for target in own):
+            time.sleep(APART)
+        pairs = {t: (old, fetch_metrics(connection, t)) for t, old in first.items() if old}
+        return {t: (old, now) for t, (old, now) in pairs.items() if now}
+
+    metrics: dict[Target, Metrics] = {}
+    loads: dict[Target, Load] = {}
+    for answer in pool.map(dict.fromkeys(target.host for target in targets), look).values():
+        if isinstance(answer, OrcError):
+            continue  # the look at its health says so
+        for target, (old, now) in answer.items():
+            metrics[target], loads[target] = now, load(old, now)
+    return metrics, loads

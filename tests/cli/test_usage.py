@@ -160,7 +160,7 @@ def test_the_deployment_file_of_the_readme_can_be_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    inventory, deployment = (part.split("```")[0] for part in readme.split("```yaml\n")[1:])
+    inventory, deployment = (part.split("```")[0] for part in readme.split("```yaml\n")[1:3])
     (tmp_path / "rack.yml").write_text(inventory)
     (tmp_path / "kimi.yml").write_text(deployment)
     monkeypatch.setenv("HF_TOKEN", "hf_not_to_be_shown")

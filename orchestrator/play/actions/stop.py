@@ -37,7 +37,7 @@ def perform(run: Run, _: StopArguments, report: Report) -> None:
     hosts = list(dict.fromkeys(state.host for state in states))
     after = observe(run.pool, hosts)
     left = tuple(s for s in after.everything(run.name) if run.in_scope(s.replica))
-    run.stopped = len(states) - len(left)
+    run.stopped += len(states) - len(left)
     for host in hosts:
         _report_host(host, states, left, after, answers.get(host), report)
     for host in run.inventory.hosts:
