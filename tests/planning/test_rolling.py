@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from orchestrator import Plan
 from orchestrator.planning import draining
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
 from orchestrator.planning.rolling import rolled
+from orchestrator.planning.running import running_placement
 from tests.planning.builders import make_plan
 from tests.planning.test_decision import FOUR, running
 
@@ -88,3 +90,16 @@ def test_health_alone_is_refused_while_draining_and_an_old_mark_means_nothing(
 def test_the_users_own_python_path_goes_before_ours() -> None:
     assert draining.drain_environment({}) == {"PYTHONPATH": "/etc/orc"}
     assert draining.drain_environment({"PYTHONPATH": "/a"}) == {"PYTHONPATH": "/a:/etc/orc"}
+
+
+def test_a_replica_that_a_roll_has_stopped_keeps_its_place(plan: Plan) -> None:
+    states = [running(node) for node in plan.nodes]
+    wanted = running_placement(plan.name, states)
+    stopped = [
+        replace(state, name=f"{state.name}-before", status="exited")
+        if state.replica == 0
+        else state
+        for state in states
+    ]
+    assert running_placement(plan.name, stopped) == wanted
+    assert list(wanted) == [0, 1]

@@ -34,7 +34,7 @@ def perform(run: Run, _: UndrainArguments, report: Report) -> None:
             else:
                 put_back_worker(run, seen, target.url)
             report(HostResult(target.host, "changed" if seen.router else "ok", text, replica))
-        if not run.check:
+        if seen.targets(replica) and not run.check:
             run.rolled.add(replica)
 
 
