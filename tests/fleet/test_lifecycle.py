@@ -64,6 +64,11 @@ def kill(maker: subprocess.Popen[str]) -> None:
     maker.wait()
 
 
+@pytest.fixture(autouse=True)
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ORC_FLEET_SEVERAL", raising=False)
+
+
 @pytest.fixture
 def strangers() -> Iterator[list[subprocess.Popen[bytes]]]:
     """What looks like a fleet's and is not: a namespace and processes of other names."""
