@@ -18,10 +18,12 @@ Place = tuple[str, str]  # a host, and a container's name without the suffix of 
 @dataclass(frozen=True, slots=True)
 class SpecBefore:
     """`places`: where the ranks of the spec before are, put aside or not; empty where there is
-    nothing to go back to. `newer`: what stands in their place or beside them."""
+    nothing to go back to. `newer`: what stands in their place or beside them. `missing`: its
+    ranks that no container has, so that it cannot be started."""
 
     places: tuple[Place, ...] = ()
     newer: tuple[ContainerState, ...] = ()
+    missing: tuple[int, ...] = ()
 
 
 def spec_before(present: Iterable[ContainerState], aside: Iterable[ContainerState]) -> SpecBefore:
@@ -48,6 +50,7 @@ def spec_before(present: Iterable[ContainerState], aside: Iterable[ContainerStat
     return SpecBefore(
         tuple(dict.fromkeys([*map(place, before), *map(place, old)])),
         tuple(state for state in present if state.id not in old_ids),
+        tuple(sorted(set(range(nodes)) - ranks)),
     )
 
 

@@ -123,3 +123,21 @@ def test_a_replica_that_could_not_be_put_aside_goes_on_serving(
         assert_serves(fleet, old)
     finally:
         fleet.host("node02").docker("rm", "-f", f"{FOLLOWER}-before")
+
+
+def test_a_host_that_goes_away_does_not_hold_up_the_way_back_of_others(
+    fleet: Fleet, orc: Orc
+) -> None:
+    words = (*TINY, "--name", "one", "--image", fleet.fast_image)
+    up = orc("up", *words)
+    assert up.status == 0, up.text
+    old = container_ids(fleet)
+    other = fleet.host("node02")
+    process = orc.start("roll", *words, FAILS)
+    orc.wait_for_output("is stopped and kept aside")
+    fleet.link_down(other)
+    try:
+        process.wait(200)
+    finally:
+        fleet.link_up(other)
+    assert_serves(fleet, old)

@@ -56,6 +56,11 @@ def test_a_spec_with_other_hosts_or_more_ranks_is_told_apart() -> None:
     assert found == SpecBefore((place(0, "a"),), (extra,))
 
 
+def test_a_rank_that_nothing_has_is_missing() -> None:
+    found = spec_before([], [rank(1, "b", "-before")])
+    assert found == SpecBefore((place(1, "b"),), missing=(0,))
+
+
 def test_ranks_that_an_earlier_roll_kept_elsewhere_are_stale_once_a_whole_replica_is_there() -> (
     None
 ):

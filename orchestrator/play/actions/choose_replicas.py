@@ -100,7 +100,20 @@ def _runs(seen: Running, replica: int) -> bool:
 
 
 def _with_a_spec_before(seen: Running) -> tuple[int, ...]:
-    found = {n for n in seen.numbers if spec_before(seen.of(n), seen.aside_of(n)).places}
+    kept = {n: spec_before(seen.of(n), seen.aside_of(n)) for n in seen.numbers}
+    found = {number for number, one in kept.items() if one.places}
+    lacking = [
+        DeploymentError(
+            f"{group_name(number)}: of the spec before, rank {', '.join(map(str, one.missing))} "
+            "is on no host that was looked at",
+            why="a group starts whole or not at all; nothing was touched",
+            hint="look at all of its hosts (--limit), or orc up with the selection that is wanted",
+        )
+        for number, one in kept.items()
+        if one.missing
+    ]
+    if lacking:
+        raise ErrorGroup(lacking)
     if not found:
         raise DeploymentError(
             f"{seen.deployment} has no spec before to go back to",

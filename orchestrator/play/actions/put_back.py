@@ -8,7 +8,7 @@ from orchestrator.planning.service import group_name
 from orchestrator.planning.spec_before import Place, place, spec_before
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.by_host import on_each_host
-from orchestrator.play.actions.running import Running, running
+from orchestrator.play.actions.running import Running, hosts_of_batch, running
 from orchestrator.play.actions.stop_containers import STOP_SECONDS, stop_all, stop_containers
 from orchestrator.play.actions.wait_healthy import wait_for_groups
 from orchestrator.play.run import Run
@@ -28,13 +28,8 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
 
     Raises DeploymentError for a replica that has nothing to go back to.
     """
-    needed = [
-        state.host
-        for state in (run.observation.everything(run.name or "") if run.observation else ())
-        if run.in_scope(state.replica)
-    ]
-    # Another host that has gone away meanwhile must not keep this replica from serving again.
-    seen = running(run, needed or None)
+    needed = hosts_of_batch(run)
+    seen = running(run, needed)
     replicas = seen.replicas(run)
     if arguments.stopped_only:
         replicas = [number for number in replicas if number in run.stopped_replicas]
@@ -70,7 +65,7 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
             run.say("note", text, host=state.host)
     for host, name in before:
         report(HostResult(host, "changed", f"{name} runs with the spec before"))
-    now = running(run, needed or None)
+    now = running(run, needed)
     states = [state for replica in replicas for state in now.of(replica)]
     wait_for_groups(run, groups_by_labels(states), report, keep_failed=True)
 

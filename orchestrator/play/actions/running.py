@@ -46,6 +46,16 @@ class Running:
         return found[0] if found else None
 
 
+def hosts_of_batch(run: Run) -> set[str] | None:
+    """Where the batch's replicas and the services were when last seen; None if nothing was.
+
+    What brings these back to serving needs no other host: one that has gone away meanwhile must
+    not keep them from it.
+    """
+    seen = run.observation.everything(run.name or "") if run.observation else ()
+    return {s.host for s in seen if s.replica < 0 or run.in_scope(s.replica)} or None
+
+
 def running(run: Run, needed: Collection[str] | None = None) -> Running:
     """Look at all hosts of the run. Raises OrcError where a host does not answer (of those that
     are `needed`, if they are given): what a roll does rests on knowing the whole deployment. It
