@@ -59,6 +59,7 @@ class Run:
     rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over, in its order
     surge: int | None = None  # the replica that it starts in addition
     aside: set[str] = field(default_factory=set)  # ids of the containers that it put aside
+    unproven: set[int] = field(default_factory=set)  # a roll began them, and they never served
     stopped_replicas: set[int] = field(default_factory=set)  # that it stopped to start them anew
     rolled: set[int] = field(default_factory=set)  # replicas that serve again after it
     put_back: set[int] = field(default_factory=set)  # those of them with the spec before

@@ -63,10 +63,10 @@ put_back() {{
   for name in "$@"; do
     owned "$name{BEFORE}"
     case $? in
-      # Gone back already, by a call that was interrupted.
-      1) owned "$name{AFTER}" && owned "$name" && continue
+      # Gone back already, or never put aside, since a call was interrupted. Ranks that were
+      # not stopped have lost the others, and all of them start together.
+      1|{NOT_OURS}) if owned "$name"; then end "$name" || return; continue; fi
          echo "$name: there is no spec before to go back to" >&2; return {NOTHING_ASIDE} ;;
-      {NOT_OURS}) return {NOT_OURS} ;;
     esac
     owned "$name"
     case $? in
@@ -90,7 +90,8 @@ def set_aside_script(names: Sequence[str], deployment: str, *, seconds: int) -> 
 
 
 def put_back_script(names: Sequence[str], deployment: str, *, seconds: int) -> Script:
-    """Stop what has these names and put it aside; what was there before gets its name back.
+    """Stop what has these names and put it aside; what was there before gets its name back, where
+    it has not got it already.
 
     It is not started: all ranks of a group start together. Ends with NOTHING_ASIDE when there is
     nothing to go back to, with NOT_OURS when a name is somebody else's.

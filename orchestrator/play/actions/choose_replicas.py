@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from orchestrator.errors import DeploymentError, ErrorGroup, InputError
+from orchestrator.health.probe import probe_endpoints
 from orchestrator.health.router_api import workers
 from orchestrator.planning.rolling import rolled
 from orchestrator.planning.service import group_name
+from orchestrator.planning.spec_before import spec_before
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.running import Running, running
 from orchestrator.play.history import (
@@ -22,7 +24,6 @@ from orchestrator.play.history import (
 )
 from orchestrator.play.lock import hold_lock
 from orchestrator.play.run import Run
-from orchestrator.runtime.container import BEFORE
 
 Mode = Literal["plan", "same", "before"]
 
@@ -51,6 +52,7 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
     changes, _ = read_history(run.pool, hosts, seen.deployment)
     done = _done(run, seen, changes) if arguments.resume else []
     if arguments.mode == "plan":
+        run.unproven = _unproven(run, seen, changes)
         run.decision = rolled(run.decided, done)
         if run.decision.refusals:
             raise ErrorGroup(DeploymentError(text) for text in run.decision.refusals)
@@ -98,7 +100,20 @@ def _runs(seen: Running, replica: int) -> bool:
 
 
 def _with_a_spec_before(seen: Running) -> tuple[int, ...]:
-    found = {state.replica for state in seen.aside if state.name.endswith(BEFORE)}
+    kept = {n: spec_before(seen.of(n), seen.aside_of(n)) for n in seen.numbers}
+    found = {number for number, one in kept.items() if one.places}
+    lacking = [
+        DeploymentError(
+            f"{group_name(number)}: of the spec before, rank {', '.join(map(str, one.missing))} "
+            "is on no host that was looked at",
+            why="a group starts whole or not at all; nothing was touched",
+            hint="look at all of its hosts (--limit), or orc up with the selection that is wanted",
+        )
+        for number, one in kept.items()
+        if one.missing
+    ]
+    if lacking:
+        raise ErrorGroup(lacking)
     if not found:
         raise DeploymentError(
             f"{seen.deployment} has no spec before to go back to",
@@ -124,6 +139,23 @@ def _done(run: Run, seen: Running, changes: Sequence[Change]) -> list[int]:
         and all(state.up_seconds is not None and state.up_seconds < age for state in states)
         and all(serving is None or target.url in serving for target in seen.targets(number))
     ]
+
+
+def _unproven(run: Run, seen: Running, changes: Sequence[Change]) -> set[int]:
+    """The replicas that do not serve since the last roll, which did not end: what they ran before
+    it is still the spec to go back to."""
+    own = run.change.id if run.change else None
+    last = [c for c in changes if c.playbook == run.request.playbook and c.id != own][-1:]
+    if not last or last[0].result == "done":
+        return set()
+    begun = {number for number in seen.numbers if seen.aside_of(number)}
+    checks = probe_endpoints(run.pool, [t for number in begun for t in seen.targets(number)])
+    return {
+        number
+        for number in begun
+        if not _runs(seen, number)
+        or not all(checks[target].healthy for target in seen.targets(number))
+    }
 
 
 def _change(run: Run, seen: Running, replica: int) -> SpecChange:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from orchestrator.deployment import Seconds
-from orchestrator.errors import ErrorGroup
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.drain import drain
 from orchestrator.play.actions.running import running
-from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.actions.stop_containers import stop_all
 from orchestrator.play.run import Run
 
 
@@ -27,9 +26,7 @@ def perform(run: Run, arguments: EndSurgeArguments, report: Report) -> None:
         )
         return
     drain(run, seen, seen.targets(run.surge), arguments.timeout)
-    troubles = stop_containers(run.pool, states, seen.deployment, remove=True).values()
-    if any(troubles):
-        raise ErrorGroup([trouble for trouble in troubles if trouble])
+    stop_all(run, states, seen.deployment)
     for state in states:
         report(HostResult(state.host, "changed", f"{state.name} is stopped and removed", run.surge))
     run.rolled.discard(run.surge)

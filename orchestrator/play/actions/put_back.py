@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from orchestrator.errors import DeploymentError, ErrorGroup
+from orchestrator.errors import DeploymentError
 from orchestrator.health.groups import groups_by_labels
 from orchestrator.planning.service import group_name
+from orchestrator.planning.spec_before import Place, place, spec_before
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.by_host import on_each_host
-from orchestrator.play.actions.running import Running, running
-from orchestrator.play.actions.stop_containers import STOP_SECONDS, stop_containers
+from orchestrator.play.actions.running import Running, hosts_of_batch, running
+from orchestrator.play.actions.stop_containers import STOP_SECONDS, stop_all, stop_containers
 from orchestrator.play.actions.wait_healthy import wait_for_groups
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import put_back_script, start_again_script
@@ -27,16 +28,17 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
 
     Raises DeploymentError for a replica that has nothing to go back to.
     """
-    seen = running(run)
+    needed = hosts_of_batch(run)
+    seen = running(run, needed)
     replicas = seen.replicas(run)
     if arguments.stopped_only:
         replicas = [number for number in replicas if number in run.stopped_replicas]
-        new = [number for number in replicas if not seen.aside_of(number)]
+        new = [n for n in replicas if not seen.aside_of(n) and not _is_old(run, seen, n)]
         _stop_new(run, seen, new, report)
-        replicas = [number for number in replicas if number not in new]
+        replicas = [n for n in replicas if n not in new and not _runs_untouched(run, seen, n)]
     if not replicas:
         return
-    before = _before(seen, replicas)
+    before = _before(run, seen, replicas)
     if run.check:
         for host, name in before:
             report(HostResult(host, "changed", f"would go back to {name}{BEFORE}"))
@@ -45,12 +47,10 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
     extra = [
         state
         for replica in replicas
-        for state in seen.of(replica)
+        for state in spec_before(seen.of(replica), seen.aside_of(replica)).newer
         if (state.host, state.name) not in before
     ]
-    troubles = stop_containers(run.pool, extra, seen.deployment, remove=True).values()
-    if any(troubles):
-        raise ErrorGroup([trouble for trouble in troubles if trouble])
+    stop_all(run, extra, seen.deployment)
     on_each_host(
         run,
         before,
@@ -65,7 +65,7 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
             run.say("note", text, host=state.host)
     for host, name in before:
         report(HostResult(host, "changed", f"{name} runs with the spec before"))
-    now = running(run)
+    now = running(run, needed)
     states = [state for replica in replicas for state in now.of(replica)]
     wait_for_groups(run, groups_by_labels(states), report, keep_failed=True)
 
@@ -79,15 +79,24 @@ def _stop_new(run: Run, seen: Running, replicas: list[int], report: Report) -> N
         report(HostResult(state.host, "changed", text, state.replica, state.rank))
 
 
-def _before(seen: Running, replicas: list[int]) -> list[tuple[str, str]]:
+def _is_old(run: Run, seen: Running, replica: int) -> bool:
+    """Whether what there is of it is what this run wanted to put aside, and could not."""
+    return any(state.id in run.aside for state in seen.of(replica))
+
+
+def _runs_untouched(run: Run, seen: Running, replica: int) -> bool:
+    states = seen.of(replica)
+    untouched = not seen.aside_of(replica) and {state.id for state in states} <= run.aside
+    return untouched and all(state.running for state in states)
+
+
+def _before(run: Run, seen: Running, replicas: list[int]) -> list[Place]:
     """Host and name of every rank that there is something to go back to."""
-    found = []
+    found: list[Place] = []
     for replica in replicas:
-        own = [
-            (state.host, state.name.removesuffix(BEFORE))
-            for state in seen.aside_of(replica)
-            if state.name.endswith(BEFORE)
-        ]
+        own = spec_before(seen.of(replica), seen.aside_of(replica)).places
+        if not own and _is_old(run, seen, replica):
+            own = tuple(map(place, seen.of(replica)))
         if not own:
             raise DeploymentError(
                 f"{group_name(replica)} has no spec before to go back to",

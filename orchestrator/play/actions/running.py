@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from orchestrator.errors import ErrorGroup, InputError, OrcError, UnreachableError
@@ -45,15 +46,31 @@ class Running:
         return found[0] if found else None
 
 
-def running(run: Run) -> Running:
-    """Look at all hosts of the run. Raises OrcError where a host does not answer: what a roll
-    does rests on knowing the whole deployment. It is the run's observation from then on."""
+def hosts_of_batch(run: Run) -> set[str] | None:
+    """Where the batch's replicas and the services were when last seen; None if nothing was.
+
+    What brings these back to serving needs no other host: one that has gone away meanwhile must
+    not keep them from it.
+    """
+    seen = run.observation.everything(run.name or "") if run.observation else ()
+    return {s.host for s in seen if s.replica < 0 or run.in_scope(s.replica)} or None
+
+
+def running(run: Run, needed: Collection[str] | None = None) -> Running:
+    """Look at all hosts of the run. Raises OrcError where a host does not answer (of those that
+    are `needed`, if they are given): what a roll does rests on knowing the whole deployment. It
+    is the run's observation from then on."""
     if run.name is None:
         raise InputError("which deployment is meant was not said")
     seen = observe(run.pool, [name for name in run.inventory.hosts if name not in run.unreachable])
-    errors: list[OrcError] = [UnreachableError(w, where=h) for h, w in seen.unreachable.items()]
-    errors += [OrcError(why, where=host) for host, why in seen.broken.items()]
-    if errors:
-        raise ErrorGroup(errors)
+    errors: dict[str, OrcError] = {
+        host: UnreachableError(why, where=host) for host, why in seen.unreachable.items()
+    }
+    errors |= {host: OrcError(why, where=host) for host, why in seen.broken.items()}
+    for host, error in errors.items():
+        if needed is not None and host not in needed:
+            run.say("warning", f"goes on without it: {error.what}", host=host)
+    if fatal := [error for host, error in errors.items() if needed is None or host in needed]:
+        raise ErrorGroup(fatal)
     run.observation = seen
     return Running(run.name, seen.containers(run.name), seen.aside(run.name))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
+from orchestrator.errors import OrcError, UnreachableError
 from orchestrator.health.diagnosis import diagnose
 from orchestrator.health.observation import observe, run_script
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
-from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.actions.stop_containers import stop_all, stop_containers
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.scripts import STILL_RUNNING, Script, environment_file, start_script
@@ -74,10 +74,7 @@ def _clear(run: Run, states: Sequence[ContainerState]) -> None:
     """Stop and remove what is left of the replicas. Raises OrcError when that does not work."""
     for state in states:
         run.say("progress", f"stopping {state.name}", host=state.host)
-    answers = stop_containers(run.pool, states, run.planned.name, remove=True)
-    errors = [answer for answer in answers.values() if answer is not None]
-    if errors:
-        raise ErrorGroup(errors)
+    stop_all(run, states, run.planned.name)
 
 
 def _forget(run: Run, replicas: set[int]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from orchestrator.errors import DeploymentError, OrcError
+from orchestrator.errors import DeploymentError, ErrorGroup, OrcError
 from orchestrator.health.observation import run_script
+from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.scripts import stop_script
 from orchestrator.transport.connection import Connection
@@ -29,6 +30,14 @@ def stop_containers(
         by_host, lambda c: _stop(c, by_host[c.host], deployment, remove), forks=len(by_host) or 1
     )
     return dict(answers)
+
+
+def stop_all(run: Run, states: Iterable[ContainerState], deployment: str) -> None:
+    """Stop and remove them. Raises OrcError that names each host on which it does not work."""
+    answers = stop_containers(run.pool, states, deployment, remove=True)
+    errors = [answer for answer in answers.values() if answer is not None]
+    if errors:
+        raise ErrorGroup(errors)
 
 
 def _stop(

@@ -10,7 +10,7 @@ from orchestrator.health.router_api import add_worker, can_put_back, remove_work
 from orchestrator.planning.draining import can_be_drained
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.mark_draining import mark_draining
-from orchestrator.play.actions.running import Running, running
+from orchestrator.play.actions.running import Running, hosts_of_batch, running
 from orchestrator.play.run import Run
 
 _PATIENCE = 60.0
@@ -23,7 +23,7 @@ class UndrainArguments(Arguments):
 
 def perform(run: Run, _: UndrainArguments, report: Report) -> None:
     """Ends when the router holds every endpoint of the batch's replicas for healthy."""
-    seen = running(run)
+    seen = running(run, hosts_of_batch(run))
     for replica in seen.replicas(run):
         for target in seen.targets(replica):
             text = f"{target.url} gets requests again"
