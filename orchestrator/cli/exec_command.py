@@ -159,9 +159,10 @@ def _in_containers(
 
 
 def _place(state: ContainerState, command: Sequence[str]) -> Place:
+    from orchestrator.planning.service import short_group_name
     from orchestrator.runtime.docker_commands import exec_command
 
-    label = f"{state.host} r{state.replica} n{state.rank}"
+    label = f"{state.host} {short_group_name(state.replica)} n{state.rank}"
     return Place(state.host, label, exec_command(state.id, command), state.name)
 
 

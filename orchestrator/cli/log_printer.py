@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Iterable, Sequence
 
 from orchestrator.events.console import use_colour
+from orchestrator.planning.service import short_group_name
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.log_lines import LogLine
 from orchestrator.secret import Secret, redact
 
+_COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")  # what a process writes for a terminal
 _COLOURS = ("36", "33", "32", "35", "34", "31")
 
 
@@ -39,6 +42,8 @@ class LogPrinter:
 
     def __call__(self, state: ContainerState, line: LogLine) -> None:
         text = redact(line.text, self._secrets)
+        if not self._colour:
+            text = _COLOUR_CODE.sub("", text)
         with self._lock:
             if self._as_json:
                 sys.stdout.write(json.dumps(_as_dict(state, line.time, text)) + "\n")
@@ -57,7 +62,7 @@ class LogPrinter:
 
     def _label(self, state: ContainerState) -> str:
         name = f"{state.deployment} " if self._several else ""
-        label = f"{name}{state.host} r{state.replica} n{state.rank}"
+        label = f"{name}{state.host} {short_group_name(state.replica)} n{state.rank}"
         return self._labels.setdefault(state.id, label)
 
 

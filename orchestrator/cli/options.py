@@ -24,7 +24,7 @@ LimitOption = Annotated[
     typer.Option(
         "--limit",
         "-l",
-        help="Host pattern: a:&b:!c, globs, ranges.",
+        help="Host pattern: a:&b:!c, web*, web[0:2].",
         autocompletion=host_names,
     ),
 ]

@@ -56,7 +56,7 @@ def _ask(
             answer = client.request(method, url, params=parameters)
     except httpx.HTTPError as error:
         raise DeploymentError(
-            f"the router gives no answer to /{path}: {error}",
+            f"the router gives no answer to /{path}{f' {worker}' if worker else ''}: {error}",
             where=connection.host,
             hint="orc status; orc logs",
         ) from None

@@ -33,6 +33,11 @@ def group_name(replica: int) -> str:
     return GROUP_NAMES.get(replica, f"replica {replica}")
 
 
+def short_group_name(replica: int) -> str:
+    """`r0`, or the name of a group of services: for the labels of lines."""
+    return GROUP_NAMES.get(replica, f"r{replica}")
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """One process beside the engines: where it runs, with which command, ports and files."""

@@ -21,6 +21,18 @@ def run_change(plays: Sequence[Play], run: Run, choice: Choice | None = None) ->
         return recap
     except KeyboardInterrupt:
         status = ExitStatus.INTERRUPTED
+        if run.rolling is not None and not run.check:
+            _say_interrupted(run)
         raise
     finally:
         finish(run, status)
+
+
+def _say_interrupted(run: Run) -> None:
+    again = "again" if "rollback" in run.request.playbook else "with --resume"
+    run.say(
+        "warning",
+        "the roll was interrupted; a replica may be stopped, or out of the router.\n"
+        f"see it: orc status {run.name}\n"
+        f"go on:  the same command {again}",
+    )

@@ -100,6 +100,7 @@ def test_a_canary_that_cannot_start_is_put_back_and_the_others_are_not_touched(
         again = orc("roll", *words, "--set", "env.MARK=new", "--resume")
         load.wait_for(20)
         assert again.status == 0, again.text
+        assert "done already" not in again.text  # what was put back is rolled
         assert environment(fleet, "orc-pair-r1-n0")["MARK"] == "new"
     assert load.failures == []
 
@@ -221,3 +222,14 @@ def assert_both_get_requests(load: Load, fleet: Fleet) -> None:
     before = [asked(*replica) for replica in replicas]
     load.wait_for(20)
     assert all(asked(*one) > count + 2 for one, count in zip(replicas, before, strict=True))
+
+
+def test_an_interrupted_roll_says_how_to_go_on(orc: Orc, words: tuple[str, ...], url: str) -> None:
+    assert url
+    roll = orc.start("roll", *words, "--set", "env.MARK=new", "--pause", "5m")
+    orc.wait_for_output("Let them run for a while")
+    roll.send_signal(signal.SIGINT)
+    assert roll.wait(20) == 130
+    said = orc.output()
+    assert "the roll was interrupted" in said and "--resume" in said
+    assert "Traceback" not in said

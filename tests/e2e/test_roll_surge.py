@@ -47,6 +47,20 @@ def test_a_surge_stands_in_for_the_only_replica_and_goes_again(four: Fleet, tmp_
     assert "is unchanged" in orc("up", *words, "--set", "env.MARK=new").out
 
 
+def test_a_surge_of_several_replicas_ends_without_its_own(four: Fleet, tmp_path: Path) -> None:
+    """The router is not told again of the replica that was stopped: it would wait for it."""
+    orc = Orc(four, tmp_path)
+    words = (
+        *(*TINY, "--name", "two", "--replicas", "2", "--image", four.fast_image),
+        *("--set", f"router.image={four.image}", "--set", "router.policy=round_robin"),
+    )
+    assert orc("up", *words).status == 0
+    rolled = orc("roll", *words, "--surge", "--set", "env.MARK=new", "--json")
+    assert rolled.status == 0, rolled.text
+    assert rolled.events()[-1]["data"]["rolled"] == [0, 1]
+    assert not [name for name in container_ids(four) if "-r2-" in name]
+
+
 def test_a_surge_without_a_spare_host_or_a_router_touches_nothing(
     four: Fleet, tmp_path: Path
 ) -> None:

@@ -68,7 +68,7 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
     run.rolling = tuple(sorted(run.rolling, key=lambda number: (_runs(seen, number), number)))
     if run.surge in run.rolling:  # it stands in for all others
         run.rolling = (run.surge, *(number for number in run.rolling if number != run.surge))
-    for number in done:
+    for number in sorted(set(done) - set(run.rolling)):  # one that was put back is rolled again
         run.say("note", f"{group_name(number)} is done already", replica=number)
     _ask(run, _costs(seen, run.rolling, start_seconds(changes)))
     begin_change(run, {number: _change(run, seen, number) for number in run.rolling})

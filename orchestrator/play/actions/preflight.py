@@ -270,7 +270,8 @@ def _refusal(text: str) -> DeploymentError:
         return DeploymentError(
             text,
             why="it serves under this name now; nothing was touched",
-            hint="--replace stops it and starts the plan; or give this one another --name",
+            hint="orc diff says what differs; orc roll goes over replica by replica; --replace"
+            " stops it and starts the plan; or give this one another --name",
         )
     return DeploymentError(text)
 

@@ -38,8 +38,9 @@ def _complete_workers(run: Run) -> None:
         return
     connection = run.pool.connection(seen.router.host)
     known = workers(connection, seen.router.endpoint)
-    for target in plan_targets(run.planned):
-        if target.url not in known and target in run.endpoints:
+    there = {t.url for number in seen.numbers for t in seen.targets(number)}
+    for target in plan_targets(run.planned):  # the additional replica of a surge is gone by now
+        if target.url not in known and target in run.endpoints and target.url in there:
             add_worker(connection, seen.router.endpoint, target.url)
             run.say("note", f"{target.url} was taken out of the router, and is put back")
 

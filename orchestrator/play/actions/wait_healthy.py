@@ -82,7 +82,8 @@ def wait_for_groups(
         try:
             wait_healthy(watch, groups, on_step, on_end)
         except KeyboardInterrupt:
-            _say_interrupted(run)
+            if run.rolling is None:
+                _say_interrupted(run)
             raise
     for thread in stops:
         thread.join()
