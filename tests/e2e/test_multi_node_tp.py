@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -194,7 +193,8 @@ def test_down_leaves_no_container_and_no_process_on_any_host(
     assert "tp is stopped: 2 containers are gone" in down.text
     assert container_ids(fleet) == {}
     assert vllm_processes(fleet) == []
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    assert not [line for line in listing.splitlines() if "vllm serve /models/tiny" in line]
+    for host in fleet.hosts:  # each sees its own processes only
+        listing = host.run(["ps", "-eo", "args"]).stdout
+        assert not [line for line in listing.splitlines() if "vllm serve /models/tiny" in line]
     status = orc("status", directory=tmp_path)
     assert (status.status, status.out.strip()) == (0, "nothing is deployed")
