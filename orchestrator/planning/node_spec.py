@@ -57,7 +57,7 @@ def node_spec(
     if recipe.hardware.brand == "AMD" and len(node.gpus) < recipe.hardware.gpu_count:
         env.setdefault("HIP_VISIBLE_DEVICES", ",".join(map(str, node.gpus)))
     files = {CONFIG_FILE: store_config} if store_config is not None else {}
-    if pool and layout.replicas > 1 and node.serves:
+    if pool and layout.replicas > 1:  # followers too: they differ from their head in ranks alone
         argv, env = drainable(argv), {**env, **drain_environment(env)}
         files |= drain_files()
     served = _served_model(recipe.model, parts)

@@ -65,7 +65,7 @@ def _rolled(one: ReplicaDecision, restart: bool) -> ReplicaDecision:
 
 def _refusal(one: ReplicaDecision) -> str | None:
     name = group_name(one.replica)
-    if one.action == "remove":
+    if one.action == "remove" and any(state.running for state in one.containers):
         return f"{name} runs and is not in the plan; a roll removes nothing: orc up --replace"
     if one.replica < 0 and one.replica != ROUTER_GROUP and one.action != "keep":
         reasons = "; ".join(one.reasons) or "it does not run"

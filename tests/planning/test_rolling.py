@@ -45,12 +45,14 @@ def test_all_are_rolled_where_none_differs_but_for_those_that_are_done(plan: Pla
     assert actions(rolled(same, done=[0])) == ["keep", "restart"]
 
 
-def test_a_roll_removes_nothing_and_leaves_the_kv_store_alone() -> None:
+def test_a_roll_removes_nothing_and_leaves_the_kv_store_alone(plan: Plan) -> None:
+    extra = running(plan.nodes[0])
     decision = Decision(
         (
             ReplicaDecision(-1, "restart", ("kv_master differs",)),
             ReplicaDecision(0, "keep"),
-            ReplicaDecision(1, "remove"),
+            ReplicaDecision(1, "remove", (), (extra,)),
+            ReplicaDecision(2, "remove", (), (replace(extra, status="exited"),)),
         )
     )
     assert rolled(decision).refusals == (

@@ -19,7 +19,8 @@ class EndSurgeArguments(Arguments):
 def perform(run: Run, arguments: EndSurgeArguments, report: Report) -> None:
     assert run.surge is not None
     seen = running(run)
-    states = seen.of(run.surge)
+    # Also what an earlier surge has left of it.
+    states = [*seen.of(run.surge), *seen.aside_of(run.surge)]
     if run.check:
         report(
             HostResult(run.planned.nodes[-1].host, "changed", "would stop the additional replica")

@@ -30,7 +30,8 @@ def perform(run: Run, _: SetAsideArguments, report: Report) -> None:
     replicas = [number for number in seen.replicas(run) if run.starts(number)]
     states = [state for number in replicas for state in seen.of(number)]
     _refuse_taken(run, seen, states)
-    run.stopped_replicas |= set(replicas)
+    # Also what is not there yet: should it fail, it is this roll that has to clear it away.
+    run.stopped_replicas |= {n for n in run.rolling or () if run.in_scope(n) and run.starts(n)}
     run.aside |= {state.id for state in states}
     dropped = [state for number in replicas for state in _dropped(run, seen, number)]
     states = [state for state in states if state not in dropped]
