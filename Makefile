@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test test-vllm test-others test-kills bench oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test test-heavy test-kills bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -26,14 +26,11 @@ check: lint  ## lint, types, import contracts and the tests that need no fleet
 
 test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
 	$(BIN)/python -m tests.fleet env --kv-transfer
-	$(BIN)/python -m pytest -q tests/fleet/test_lifecycle.py
-	ORC_FLEET_SEVERAL=1 $(MAKE) --jobs 2 test-vllm test-others
+	$(BIN)/python -m pytest -m "not heavy" --durations=20
 
-# Side by side, each with fleets of its own: what runs real vLLM works, the others mostly wait.
-test-vllm: install
-	$(BIN)/python -m pytest -m "vllm and not last" --durations=15
-test-others: install
-	$(BIN)/python -m pytest -m "not vllm or last" --ignore tests/fleet/test_lifecycle.py --durations=15
+test-heavy: install  ## prefill/decode by NIXL with real vLLM: it can starve a machine of two cores
+	$(BIN)/python -m tests.fleet env --kv-transfer
+	$(BIN)/python -m pytest -m heavy
 
 test-kills: install  ## orc killed at 50 random moments of up, roll and down: about ten minutes
 	ORC_KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_killed.py

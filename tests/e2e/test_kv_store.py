@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import httpx
 import pytest
 
@@ -50,10 +52,16 @@ def check_instances(one: Deployed) -> None:
     first, second = (f"http://{host.address}:8000" for host in one.fleet.hosts)
     for host, container in (("node01", 0), ("node02", 1)):
         assert one.rank_lines(host, f"orc-{one.name}-r{container}-n0") == [ALONE]
-    assert complete(first, prompt=PROMPT).status_code == 200
     assert from_store(second) == 0
-    assert complete(second, prompt=PROMPT).status_code == 200
-    assert from_store(second) >= 64
+    # The store is written beside the answer, so the second may come too early: then once more.
+    for number in range(5):
+        prompt = f"{number} {PROMPT}"
+        assert complete(first, prompt=prompt).status_code == 200
+        time.sleep(1.0)
+        assert complete(second, prompt=prompt).status_code == 200
+        if from_store(second) >= 64:
+            return
+    raise AssertionError(f"the second took {from_store(second)} tokens out of the store")
     assert complete(one.up.events()[-1]["data"]["router"]).status_code == 200
     assert one.status() == {-2: "healthy", -1: "healthy", 0: "healthy", 1: "healthy"}
     again = one.again()
