@@ -32,6 +32,11 @@ def workers(connection: Connection, url: str) -> Mapping[str, bool]:
     return {_bare(worker["url"]): bool(worker["is_healthy"]) for worker in data["workers"]}
 
 
+def serving(connection: Connection, url: str) -> set[str]:
+    """The URLs of the workers that the router holds for healthy, and so sends requests to."""
+    return {worker for worker, healthy in workers(connection, url).items() if healthy}
+
+
 def remove_worker(connection: Connection, url: str, worker: str) -> None:
     """No new request goes to the worker from now on; those it has are ended."""
     _ask(connection, "POST", f"{url}/remove_worker", worker)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from orchestrator.errors import DeploymentError, ErrorGroup, InputError
+from orchestrator.health import router_api
 from orchestrator.health.probe import probe_endpoints
-from orchestrator.health.router_api import workers
 from orchestrator.planning.rolling import rolled
 from orchestrator.planning.service import group_name
 from orchestrator.planning.spec_before import spec_before
@@ -90,8 +90,7 @@ def _serving(run: Run, seen: Running) -> set[str] | None:
     """The URLs that the router holds for healthy; None where there is no router."""
     if seen.router is None or not seen.router.endpoint:
         return None
-    known = workers(run.pool.connection(seen.router.host), seen.router.endpoint)
-    return {url for url, healthy in known.items() if healthy}
+    return router_api.serving(run.pool.connection(seen.router.host), seen.router.endpoint)
 
 
 def _runs(seen: Running, replica: int) -> bool:

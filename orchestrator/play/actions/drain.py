@@ -8,7 +8,7 @@ from orchestrator.deployment import Seconds
 from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.endpoint import Target
 from orchestrator.health.metrics import fetch_metrics
-from orchestrator.health.router_api import can_put_back, remove_worker, workers
+from orchestrator.health.router_api import can_put_back, remove_worker, serving
 from orchestrator.planning.draining import can_be_drained
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
@@ -66,11 +66,11 @@ def _take_out(run: Run, seen: Running, targets: list[Target]) -> None:
         return
     connection = run.pool.connection(seen.router.host)
     going = {target.url for target in targets}
-    serving = {url for url, healthy in workers(connection, seen.router.endpoint).items() if healthy}
-    if len(seen.numbers) > len({target.replica for target in targets}) and not serving - going:
+    known = serving(connection, seen.router.endpoint)
+    if len(seen.numbers) > len({target.replica for target in targets}) and not known - going:
         raise DeploymentError(
             "no other replica serves: to take this one out would stop all requests",
-            why=f"of its workers the router holds {_list(serving)} for healthy",
+            why=f"of its workers the router holds {_list(known)} for healthy",
             hint=f"orc status {seen.deployment}; orc up makes the others healthy",
         )
     if not can_put_back(seen.router):
@@ -92,7 +92,7 @@ def _mark(run: Run, seen: Running, targets: list[Target]) -> None:
     connection = run.pool.connection(seen.router.host)
     deadline = time.monotonic() + _HEARD
     going = {target.url for target in targets}
-    while any(workers(connection, seen.router.endpoint).get(url) for url in going):
+    while serving(connection, seen.router.endpoint) & going:
         if time.monotonic() > deadline:
             raise DeploymentError(
                 f"the router still sends requests to {_list(going)} after {_HEARD:.0f} s",

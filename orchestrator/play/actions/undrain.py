@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection
 
 from orchestrator.errors import DeploymentError
-from orchestrator.health.router_api import add_worker, can_put_back, remove_worker, workers
+from orchestrator.health.router_api import add_worker, can_put_back, remove_worker, serving
 from orchestrator.planning.draining import can_be_drained
 from orchestrator.play.action import Action, Arguments, HostResult, Report
 from orchestrator.play.actions.mark_draining import mark_draining
@@ -64,7 +64,7 @@ def put_back_worker(run: Run, seen: Running, worker: str) -> None:
         states = [s for s in seen.states if s.endpoint == worker and can_be_drained(s.command)]
         mark_draining(run, seen, states, present=False)
     deadline = time.monotonic() + _PATIENCE
-    while not workers(connection, router.endpoint).get(worker):
+    while worker not in serving(connection, router.endpoint):
         if time.monotonic() > deadline:
             raise DeploymentError(
                 f"the router does not send requests to {worker} after {_PATIENCE:.0f} s",
