@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from orchestrator.health.endpoint import Target
 from orchestrator.health.judge import HostLook
@@ -75,20 +76,56 @@ def group_look(
     )
 
 
-def combined(
-    targets: Sequence[Target],
-    answers: Mapping[Target, Answer],
-    *,
-    after: float,
-) -> tuple[Canary | None, float]:
-    """One result of a group's endpoints once all have been asked after a moment (monotonic), and
-    the moment after which the next ones count. The worst one is the group's."""
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a group's endpoints have answered. Moments are monotonic.
+
+    `counted`: answers to questions asked up to here have been taken. `doubt`: a failure that does
+    not count yet: its containers may have ended, or somebody may change the deployment, which
+    only a look that began after the answer can tell.
+    """
+
+    counted: float = 0.0
+    doubt: Answer | None = None
+
+    def take(
+        self,
+        targets: Sequence[Target],
+        answers: Mapping[Target, Answer],
+        *,
+        after: float,
+        seen: float,
+    ) -> tuple[Canary | None, Heard]:
+        """The result that counts now, if any, and what is left to be told.
+
+        A result comes of questions that were asked after `after`, once all endpoints were. `seen`
+        is when the oldest of the latest looks, at the hosts and at who holds the lock, began.
+        """
+        heard = self
+        answer = _combined(targets, answers, after=max(after, self.counted))
+        if answer is not None:
+            heard = Heard(answer.began, self.doubt or answer)
+            if answer.canary.result in ("ok", "refused"):
+                return answer.canary, Heard(answer.began)
+        doubt = heard.doubt
+        if doubt is None or doubt.began <= after:
+            return None, Heard(heard.counted)
+        if doubt.ended < seen:
+            return doubt.canary, Heard(heard.counted)
+        return None, heard
+
+
+def _combined(
+    targets: Sequence[Target], answers: Mapping[Target, Answer], *, after: float
+) -> Answer | None:
+    """One result of a group's endpoints once all have been asked after a moment: the worst."""
     own = [answers.get(target) for target in targets]
     fresh = [answer for answer in own if answer is not None and answer.began > after]
     if not targets or len(fresh) < len(targets):
-        return None, after
+        return None
     worst = min(fresh, key=lambda answer: _BADNESS.index(answer.canary.result))
-    return worst.canary, max(answer.began for answer in fresh)
+    began, ended = max(a.began for a in fresh), max(a.ended for a in fresh)
+    return Answer(began, ended, worst.canary)
 
 
 _BADNESS = ("failed", "waiting", "refused", "ok")

@@ -36,6 +36,7 @@ class Leases:
         self._held: dict[str, HeldLock] = {}
         self._again: dict[str, float] = {}  # deployments of others: when to try again
         self._holders: dict[str, str] = {}
+        self._looked: dict[str, float] = {}
         self._polled = 0.0
         self._polling: threading.Thread | None = None
 
@@ -99,6 +100,10 @@ class Leases:
         """Who else changes the deployment, as far as was seen."""
         return self._holders.get(deployment)
 
+    def looked(self, deployment: str) -> float:
+        """When the latest look at who changes it began (monotonic)."""
+        return self._looked.get(deployment, 0.0)
+
     def note_holder(self, deployment: str, found: Locked) -> None:
         """Somebody was found to hold the lock; the next look says when that is over."""
         self._holders[deployment] = str(found.holder)
@@ -108,7 +113,7 @@ class Leases:
         busy = self._polling is not None and self._polling.is_alive()
         if busy or time.monotonic() < self._polled + _POLL:
             return
-        self._polled = time.monotonic()
+        self._polled = began = time.monotonic()
 
         def look() -> None:
             locks, silent = found_locks(self._pool, dict.fromkeys(first.values()))
@@ -119,6 +124,8 @@ class Leases:
             }
             kept = {n: who for n, who in self._holders.items() if first.get(n) in silent}
             self._holders = {**kept, **now}
+            looked = [name for name, host in first.items() if host not in silent]
+            self._looked = {**self._looked, **dict.fromkeys(looked, began)}
 
         def thread() -> None:
             with contextlib.suppress(KeyboardInterrupt):  # the pool was interrupted

@@ -13,8 +13,8 @@ from orchestrator.events.event import Emit, Event
 from orchestrator.health.failure import explain_failure
 from orchestrator.health.group_look import (
     GroupKey,
+    Heard,
     Members,
-    combined,
     group_look,
     remember,
     unknown_hosts,
@@ -60,7 +60,7 @@ class _Group:
     state: GroupState
     members: Members
     after: float = 0.0  # looks and answers count that began after this moment (monotonic)
-    heard: float = 0.0  # answers up to here have been counted
+    heard: Heard = field(default_factory=Heard)
     doing: threading.Thread | None = None
     run: Run | None = None  # the restart that stands in the history as begun
 
@@ -187,11 +187,14 @@ class Supervisor:
         self, key: GroupKey, group: _Group, looks: Mapping[str, HostLook], lookout: Lookout
     ) -> None:
         hosts = {host for host, _ in group.members}
-        if any(looks[host].began <= group.after for host in hosts):
+        seen = min(looks[host].began for host in hosts)
+        if seen <= group.after:
             return
-        targets = running_targets(group.members.values())
-        canary, group.heard = combined(
-            targets, lookout.answers(), after=max(group.after, group.heard)
+        canary, group.heard = group.heard.take(
+            running_targets(group.members.values()),
+            lookout.answers(),
+            after=group.after,
+            seen=min(seen, self._leases.looked(key[0])),
         )
         if key[1] == ROUTER_GROUP and not self._engines_are_healthy(key[0]):
             canary = None  # what the router answers is theirs

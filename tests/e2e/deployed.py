@@ -12,8 +12,7 @@ from orchestrator.health.rank_lines import RANK_LINE
 from tests.e2e.conftest import Orc, Outcome, container_ids, vllm_processes
 from tests.fleet import Fleet
 
-START_SECONDS = 900  # a start takes 30 to 70 s on two free cores, and far more on busy ones
-EAGER = ("--set", "args.enforce-eager=true")
+START_SECONDS = 900  # a start takes 20 to 40 s on two free cores, and far more on busy ones
 
 
 @dataclass(frozen=True)

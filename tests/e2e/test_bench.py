@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import TINY, Orc, vllm_processes
-from tests.e2e.deployed import EAGER, START_SECONDS
+from tests.e2e.deployed import START_SECONDS
 from tests.fleet import Fleet
 
 pytestmark = [pytest.mark.fleet, pytest.mark.vllm, pytest.mark.timeout(900)]
@@ -27,7 +27,7 @@ def bench(fleet: Fleet, orc: Orc, tmp_path_factory: pytest.TempPathFactory) -> I
     place = tmp_path_factory.mktemp("state")
     own = replace(orc, variables={"XDG_STATE_HOME": str(place), "VLLM_API_KEY": KEY})
     words = (*TINY, "--strategy", "single_node_tp", "--name", "real", "--image", fleet.image)
-    up = own("up", *words, *EAGER, "--set", f"env.VLLM_API_KEY={KEY}", timeout=START_SECONDS)
+    up = own("up", *words, "--set", f"env.VLLM_API_KEY={KEY}", timeout=START_SECONDS)
     assert up.status == 0, up.text
     yield own
     fleet.clear()

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import TINY, Orc
-from tests.e2e.deployed import EAGER, START_SECONDS, complete, deployed, nothing_runs
+from tests.e2e.deployed import START_SECONDS, complete, deployed, nothing_runs
 from tests.fleet import Fleet
 
 pytestmark = [
@@ -40,7 +40,7 @@ def served_by(url: str) -> dict[str, float]:
 
 
 def test_two_ranks_behind_one_endpoint(fleet: Fleet, orc: Orc) -> None:
-    selection = (*TINY, "--strategy", "multi_node_tp_dp", "--nodes", "2", *EAGER)
+    selection = (*TINY, "--strategy", "multi_node_tp_dp", "--nodes", "2")
     # A headless node refuses the head's own --api-server-count.
     one_server = ("--set", "load_balancing=internal", "--set", "args.api-server-count=1")
     with deployed(fleet, orc, "dp", *selection, *one_server) as dp:
@@ -74,7 +74,7 @@ def test_two_ranks_behind_one_endpoint(fleet: Fleet, orc: Orc) -> None:
 def test_two_ranks_on_each_of_two_hosts_that_all_answer(
     fleet: Fleet, orc: Orc, two_gpus: tuple[str, ...]
 ) -> None:
-    selection = (*TINY, "--strategy", "multi_node_tp_dp", "--nodes", "2", *EAGER, *two_gpus)
+    selection = (*TINY, "--strategy", "multi_node_tp_dp", "--nodes", "2", *two_gpus)
     hybrid = ("--set", "load_balancing=hybrid", "--set", "parallel.tensor=1")
     with deployed(fleet, orc, "hy", *selection, *hybrid, "--set", "args.api-server-count=1") as hy:
         for host, container in (("node01", "orc-hy-r0-n0"), ("node02", "orc-hy-r0-n1")):
@@ -97,7 +97,7 @@ def test_two_ranks_on_each_of_two_hosts_that_all_answer(
 
 def test_a_process_for_each_rank_becomes_ready_on_both(fleet: Fleet, orc: Orc) -> None:
     """External load balancing; the CPU build lacks `all_gatherv`, so readiness is what shows."""
-    selection = (*MOE, "--strategy", "multi_node_dep", "--nodes", "2", *EAGER)
+    selection = (*MOE, "--strategy", "multi_node_dep", "--nodes", "2")
     external = ("--set", "load_balancing=external", "--set", "health.completion=false")
     with deployed(fleet, orc, "ext", *selection, *external) as ext:
         ranks = "DP rank {0}, PP rank 0, PCP rank 0, TP rank 0, ETP rank 0, EP rank {0}"
@@ -112,7 +112,7 @@ def test_a_process_for_each_rank_becomes_ready_on_both(fleet: Fleet, orc: Orc) -
 
 def test_expert_parallel_over_two_hosts_becomes_ready_on_both(fleet: Fleet, orc: Orc) -> None:
     """The CPU build lacks `all_gatherv`, so that a completion fails: readiness is what shows."""
-    selection = (*MOE, "--strategy", "multi_node_dep", "--nodes", "2", *EAGER)
+    selection = (*MOE, "--strategy", "multi_node_dep", "--nodes", "2")
     with deployed(fleet, orc, "dep", *selection, "--set", "health.completion=false") as dep:
         ranks = "DP rank {0}, PP rank 0, PCP rank 0, TP rank 0, ETP rank 0, EP rank {0}"
         assert dep.rank_lines("node01", "orc-dep-r0-n0") == [ranks.format(0)]

@@ -9,7 +9,6 @@ import pytest
 
 from tests.e2e.conftest import TINY, Orc
 from tests.e2e.deployed import (
-    EAGER,
     START_SECONDS,
     Deployed,
     complete,
@@ -31,7 +30,7 @@ PROMPT = "The quick brown fox jumps over the lazy dog. " * 3  # several blocks o
 
 def selection(store: str) -> tuple[str, ...]:
     return (
-        *(*TINY, "--strategy", "single_node_tp", *EAGER, "--set", "args.block-size=32"),
+        *(*TINY, "--strategy", "single_node_tp", "--set", "args.block-size=32"),
         *("--set", f"kv_offload=kv_store_{store}_mooncake", "--set", "instances=2"),
         *("--set", "kv_store.global_segment_size=64MB"),
         *("--set", "kv_store.local_buffer_size=64MB"),

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import Orc
-from tests.e2e.deployed import EAGER, START_SECONDS, deployed, nothing_runs
+from tests.e2e.deployed import START_SECONDS, deployed, nothing_runs
 from tests.fleet import Fleet
 
 pytestmark = [
@@ -35,7 +35,7 @@ def test_two_data_parallel_ranks_of_two_hosts_each_become_ready(
     selection = ("--recipe", "orc/tiny-qwen3-moe", "--strategy", "multi_node_dep", "--nodes", "4")
     sizes = ("--set", "parallel.tensor=2", "--set", "health.completion=false")
     server = ("--set", "args.api-server-count=1")  # not one for each rank: it starts faster
-    with deployed(four, orc, "nest", *selection, *sizes, *server, *EAGER) as nest:
+    with deployed(four, orc, "nest", *selection, *sizes, *server) as nest:
         said = [nest.rank_lines(f"node0{i + 1}", f"orc-nest-r0-n{i}") for i in range(4)]
         assert said == [
             [f"DP rank {dp}, PP rank 0, PCP rank 0, TP rank {tp}, ETP rank {tp}, EP rank {ep}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import TINY, Orc
-from tests.e2e.deployed import EAGER, START_SECONDS, complete, deployed, nothing_runs
+from tests.e2e.deployed import START_SECONDS, complete, deployed, nothing_runs
 from tests.fleet import Fleet
 
 pytestmark = [
@@ -22,7 +22,7 @@ ALONE = "DP rank 0, PP rank 0, PCP rank 0, TP rank 0, ETP rank 0, EP rank N/A"
 
 
 def test_a_completion_goes_through_both_pools(fleet: Fleet, orc: Orc) -> None:
-    selection = (*TINY, "--strategy", "pd_cluster", "--nodes", "2", *EAGER, *PATIENT)
+    selection = (*TINY, "--strategy", "pd_cluster", "--nodes", "2", *PATIENT)
     with deployed(fleet, orc, "pd", *selection) as pd:
         assert pd.roles() == {
             "orc-pd-r0-n0-prefill": "prefill",

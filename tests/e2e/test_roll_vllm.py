@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import TINY, Orc, container_ids
-from tests.e2e.deployed import EAGER, START_SECONDS
+from tests.e2e.deployed import START_SECONDS
 from tests.e2e.load import Load
 from tests.fleet import Fleet
 
@@ -36,7 +36,7 @@ def orc(fleet: Fleet, tmp_path: Path) -> Iterator[Orc]:
 def test_a_roll_loses_no_request_not_even_one_whose_canary_cannot_start(
     fleet: Fleet, orc: Orc
 ) -> None:
-    words: tuple[str, ...] = (*TINY, *EAGER, "--name", "rolled", "--replicas", "2")
+    words: tuple[str, ...] = (*TINY, "--name", "rolled", "--replicas", "2")
     words = (*words, "--image", fleet.image, "--set", "router.policy=round_robin")
     up = orc("up", *words, "--json", timeout=START_SECONDS)
     assert up.status == 0, up.text

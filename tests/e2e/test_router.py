@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import TINY, Orc, container_ids
-from tests.e2e.deployed import EAGER, START_SECONDS, complete, deployed, nothing_runs
+from tests.e2e.deployed import START_SECONDS, complete, deployed, nothing_runs
 from tests.fleet import Fleet
 
 pytestmark = [
@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.timeout(2 * START_SECONDS, func_only=True),
 ]
 
-ONE = (*TINY, "--strategy", "single_node_tp", *EAGER)
+ONE = (*TINY, "--strategy", "single_node_tp")
 REPLICAS = (*ONE, "--replicas", "2")
 BEHIND_ROUTER = ("--set", "router.policy=round_robin")
 

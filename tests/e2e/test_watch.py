@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import TINY, Orc, container_ids, vllm_processes
-from tests.e2e.deployed import EAGER, START_SECONDS, complete
+from tests.e2e.deployed import START_SECONDS, complete
 from tests.e2e.watching import QUICK, Watching, listening, started, watching
 from tests.fleet import Fleet
 from tests.fleet.host import Host
@@ -28,7 +28,7 @@ def test_with_real_vllm_head_engine_follower_and_network_in_turn(
 ) -> None:
     """Each time the group is restarted whole; the network alone kills nothing."""
     words = (
-        *(*TINY, "--strategy", "multi_node_tp", "--nodes", "2", "--name", "two", *EAGER),
+        *(*TINY, "--strategy", "multi_node_tp", "--nodes", "2", "--name", "two"),
         *("--image", fleet.image),
     )
     up = orc("up", *words, timeout=START_SECONDS)

@@ -1,4 +1,4 @@
-"""What outlives a fleet: the vLLM environment and the models, in one directory."""
+"""What outlives a fleet: the vLLM environment, the models and what vLLM compiled."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def environment_directory() -> Path:
 
 def models_directory() -> Path:
     return cache_directory() / "models"
+
+
+def compiled_directory() -> Path:
+    """What vLLM itself keeps between starts: compiled graphs, and what it knows of model classes.
+
+    It writes every file under another name first, so containers of all hosts can share it.
+    """
+    return cache_directory() / "compiled"
 
 
 @contextmanager

@@ -64,6 +64,9 @@ def _changes(image: str) -> list[str]:
         f"ENV PATH={commands}:/usr/local/bin:/usr/bin:/bin",
         "ENV HOME=/root",
         "ENV LANG=C.UTF-8",
+        # Beside vLLM's own cache; and no compiler is started only to learn what the CPU can do.
+        "ENV TORCHINDUCTOR_CACHE_DIR=/root/.cache/vllm/inductor",
+        "ENV TORCHINDUCTOR_VEC_ISA_OK=1",
         "WORKDIR /root",
         f"LABEL org.opencontainers.image.version={image.rpartition(':')[2]}",
     ]

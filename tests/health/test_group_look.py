@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.health.endpoint import EndpointCheck, Target
-from orchestrator.health.group_look import Members, combined, group_look, remember
+from orchestrator.health.group_look import Heard, Members, group_look, remember
 from orchestrator.health.judge import HostLook
 from orchestrator.health.lookout import Answer, judge_check
 from orchestrator.health.supervise import Canary
@@ -117,12 +117,42 @@ def answer(result: str, began: float) -> Answer:
 
 def test_a_groups_endpoints_count_once_all_of_them_were_asked_anew_and_the_worst_decides() -> None:
     answers = {ONE: answer("ok", 5.0), TWO: answer("failed", 6.0)}
-    assert combined([ONE, TWO], answers, after=4.0) == (Canary("failed"), 6.0)
-    assert combined([ONE, TWO], answers, after=5.5) == (None, 5.5)
-    assert combined([ONE, TWO], {ONE: answer("ok", 5.0)}, after=4.0) == (None, 4.0)
-    assert combined([], answers, after=4.0) == (None, 4.0)
+    looked = 8.0
+
+    def taken(answers: dict[Target, Answer], after: float) -> tuple[Canary | None, Heard]:
+        return Heard().take([ONE, TWO], answers, after=after, seen=looked)
+
+    assert taken(answers, 4.0) == (Canary("failed"), Heard(6.0))
+    assert taken(answers, 5.5) == (None, Heard())
+    assert taken({ONE: answer("ok", 5.0)}, 4.0) == (None, Heard())
     answers = {ONE: answer("waiting", 5.0), TWO: answer("refused", 6.0)}
-    assert combined([ONE, TWO], answers, after=0.0) == (Canary("waiting"), 6.0)
+    assert taken(answers, 0.0) == (Canary("waiting"), Heard(6.0))
+    assert Heard().take([], answers, after=4.0, seen=looked) == (None, Heard())
+    (canary, heard) = taken({ONE: answer("ok", 5.0), TWO: answer("ok", 5.5)}, 4.0)
+    assert canary == Canary("ok")
+    again = {ONE: answer("ok", 5.0), TWO: answer("ok", 7.0)}
+    assert heard.take([ONE, TWO], again, after=4.0, seen=looked) == (None, heard)
+
+
+@pytest.mark.parametrize("result", ["failed", "waiting"])
+def test_a_failure_counts_only_when_everything_was_looked_at_after_it(result: str) -> None:
+    """Its containers may be stopping, by somebody whose lock was not seen yet."""
+    failed = answer(result, 5.0)
+    canary, heard = Heard().take([ONE], {ONE: failed}, after=0.0, seen=5.5)
+    assert (canary, heard) == (None, Heard(5.0, failed))
+    # Newer failures do not put the judgement off for ever.
+    canary, heard = heard.take([ONE], {ONE: answer(result, 7.0)}, after=0.0, seen=6.0)
+    assert (canary, heard) == (None, Heard(7.0, failed))
+    assert heard.take([ONE], {}, after=0.0, seen=6.5) == (failed.canary, Heard(7.0))
+    # What was asked before somebody else's change was over does not count at all.
+    assert heard.take([ONE], {}, after=6.0, seen=9.0) == (None, Heard(7.0))
+
+
+@pytest.mark.parametrize("result", ["ok", "refused"])
+def test_an_answer_counts_at_once_and_ends_all_doubt(result: str) -> None:
+    heard = Heard(5.0, answer("failed", 5.0))
+    taken = heard.take([ONE], {ONE: answer(result, 7.0)}, after=0.0, seen=0.0)
+    assert taken == (Canary(result), Heard(7.0))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
