@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test test-heavy test-kills bench oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test test-engines test-others test-heavy test-kills bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -26,7 +26,14 @@ check: lint  ## lint, types, import contracts and the tests that need no fleet
 
 test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
 	$(BIN)/python -m tests.fleet env --kv-transfer
-	$(BIN)/python -m pytest -m "not heavy" --durations=20
+	$(MAKE) --no-print-directory --jobs=2 $(if $(CI),--output-sync) test-engines test-others
+
+# The two halves of `make test` run beside each other, each with fleets of its own. The tests that
+# want no other fleet are the first of one half, while the other needs none yet.
+test-engines: install  ## what runs real vLLM
+	ORC_FLEET_SEVERAL=1 $(BIN)/python -m pytest -m "(vllm or alone) and not heavy" --durations=25
+test-others: install  ## what does not
+	ORC_FLEET_SEVERAL=1 $(BIN)/python -m pytest -q -m "not (vllm or alone or heavy)" --durations=25
 
 test-heavy: install  ## prefill/decode by NIXL with real vLLM: it can starve a machine of two cores
 	$(BIN)/python -m tests.fleet env --kv-transfer

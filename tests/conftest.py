@@ -16,7 +16,6 @@ from tests.fleet.debian import why_not
 from tests.planned import remember_what_is_planned
 
 MAKERS = {"fleet", "fleet_of", "jump_chain", "no_fleet"}
-FIRST = "no_fleet"
 
 remember_what_is_planned()
 # What starts tests in the background leaves Ctrl-C ignored, and every child would inherit that.
@@ -32,12 +31,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             own = item.get_closest_marker("timeout")
             seconds = own.args[0] if own and own.args else 300
             item.add_marker(pytest.mark.timeout(seconds, func_only=True), append=False)
-    # Tests of making fleets come before the session's own is up, since there is one at a time.
-    items.sort(key=lambda item: (_is_last(item), FIRST not in _fixtures(item)))
+        if "no_fleet" in _fixtures(item):
+            item.add_marker("alone")
+    items.sort(key=_turn)
 
 
-def _is_last(item: pytest.Item) -> bool:
-    return item.get_closest_marker("last") is not None
+def _turn(item: pytest.Item) -> int:
+    """Tests of making fleets come before any other fleet is up; what is quick, before the rest."""
+    if item.get_closest_marker("last"):
+        return 3
+    if item.get_closest_marker("alone"):
+        return 0
+    return 2 if item.get_closest_marker("fleet") else 1
 
 
 def _fixtures(item: pytest.Item) -> list[str]:

@@ -28,7 +28,6 @@ json.dump(refused, sys.stdout)
 
 
 @pytest.mark.fleet
-@pytest.mark.vllm
 @pytest.mark.last
 def test_every_planned_argument_list_is_accepted_by_vllm(fleet_machine: None) -> None:
     assert PLANNED, "no test of this run planned anything: run them all"
