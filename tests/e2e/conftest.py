@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.events.schema import check_event
 from tests.fleet import Fleet
@@ -116,6 +117,18 @@ def orc(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orc]
     fleet.clear()
     yield Orc(fleet, tmp_path_factory.mktemp("work"))
     fleet.clear()
+
+
+def impatient(orc: Orc) -> Orc:
+    """The same with an inventory that gives a host up after some seconds without an answer."""
+    inventory = yaml.safe_load(orc.fleet.inventory.read_text())
+    options = "-o ConnectTimeout=2 -o ServerAliveInterval=1 -o ServerAliveCountMax=3"
+    for scope in (inventory["all"]["vars"], *inventory["all"]["hosts"].values()):
+        if arguments := scope.get("ansible_ssh_common_args"):
+            scope["ansible_ssh_common_args"] = f"{arguments} {options}"
+    path = orc.directory / "impatient.yml"
+    path.write_text(yaml.safe_dump(inventory))
+    return replace(orc, variables={**orc.variables, "ORC_INVENTORY": str(path)})
 
 
 @pytest.fixture

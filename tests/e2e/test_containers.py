@@ -17,7 +17,7 @@ from orchestrator.runtime.docker_run import run_command
 from orchestrator.runtime.scripts import NOT_OURS, STILL_RUNNING, start_script, stop_script
 from orchestrator.secret import Secret
 from orchestrator.transport.pool import ConnectionPool
-from tests.e2e.conftest import TINY, Orc, container_ids
+from tests.e2e.conftest import TINY, Orc, container_ids, impatient
 from tests.fleet import Fleet
 
 pytestmark = pytest.mark.fleet
@@ -216,6 +216,7 @@ def test_down_is_honest_about_a_host_that_it_cannot_reach(fleet: Fleet, orc: Orc
     run_container(fleet, "node01", "orc-fast-r0-n0")
     run_container(fleet, "node02", "orc-fast-r0-n1", rank=1)
     fleet.link_down("node02")
+    orc = impatient(orc)
     status = orc("status")
     assert status.status == 4 and "node02: unknown" in status.text
     down = orc("down", "fast")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import TINY, Orc
+from tests.e2e.conftest import TINY, Orc, impatient
 from tests.fleet import Fleet
 
 pytestmark = pytest.mark.fleet
@@ -176,7 +176,7 @@ def test_a_host_that_cannot_be_asked_is_no_difference(
 ) -> None:
     fleet.link_down("node02")
     try:
-        done = orc("diff", *words, "--json")
+        done = impatient(orc)("diff", *words, "--json")
     finally:
         fleet.link_up("node02")
     assert done.status == 4, done.text

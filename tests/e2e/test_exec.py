@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.conftest import Orc
+from tests.e2e.conftest import Orc, impatient
 from tests.e2e.test_containers import run_container
 from tests.fleet import Fleet
 
@@ -81,7 +81,7 @@ def test_a_host_that_is_not_reached_is_4_and_one_that_hangs_is_ended(
     assert "took more than 1 s" in done.err
     fleet.link_down("node02")
     try:
-        done = orc("exec", "all", "--", "hostname")
+        done = impatient(orc)("exec", "all", "--", "hostname")
     finally:
         fleet.link_up("node02")
     assert done.status == 4

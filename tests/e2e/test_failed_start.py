@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.e2e.conftest import TINY, Orc, container_ids, vllm_processes
+from tests.e2e.conftest import TINY, Orc, container_ids, impatient, vllm_processes
 from tests.fleet import Fleet
 
 pytestmark = [pytest.mark.fleet, pytest.mark.vllm]
@@ -80,6 +80,7 @@ def test_a_start_that_takes_too_long_fails_at_its_deadline(fleet: Fleet, orc: Or
 
 
 def test_a_host_that_drops_off_while_loading_is_waited_for(fleet: Fleet, orc: Orc) -> None:
+    orc = impatient(orc)
     up = orc.start("up", *selection(fleet))
     orc.wait_for_output(WAITING)
     time.sleep(2)

@@ -23,6 +23,8 @@ def selection(fleet: Fleet) -> tuple[str, ...]:
     return (
         *(*TINY, "--strategy", "multi_node_tp", "--nodes", "2", "--name", "tp"),
         *("--image", fleet.image, "--set", "env.HF_TOKEN={{ lookup('env', 'MY_TOKEN') }}"),
+        # The only ones that start as vLLM does on a CPU; all others start faster.
+        *("--set", "env.VLLM_WORKER_MULTIPROC_METHOD=spawn"),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.conftest import TINY, Orc, container_ids
+from tests.e2e.conftest import TINY, Orc, container_ids, impatient
 from tests.e2e.deployed import complete
 from tests.fleet import Fleet
 
@@ -133,6 +133,7 @@ def test_a_host_that_goes_away_does_not_hold_up_the_way_back_of_others(
     assert up.status == 0, up.text
     old = container_ids(fleet)
     other = fleet.host("node02")
+    orc = impatient(orc)
     process = orc.start("roll", *words, FAILS)
     orc.wait_for_output("is stopped and kept aside")
     fleet.link_down(other)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.e2e.conftest import TINY, Orc
+from tests.e2e.conftest import TINY, Orc, impatient
 from tests.fleet import Fleet
 
 pytestmark = pytest.mark.fleet
@@ -169,6 +169,7 @@ def test_watching_on_a_terminal_redraws_and_gives_the_screen_back(fleet: Fleet, 
 def test_a_host_that_is_cut_off_while_one_watches_is_said_and_comes_back(
     fleet: Fleet, orc: Orc
 ) -> None:
+    orc = impatient(orc)
     process = orc.start("status", "pair", "--watch", "--interval", "1")
     orc.wait_for_output("replica 0  healthy")
     fleet.link_down("node02")

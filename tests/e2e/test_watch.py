@@ -1,5 +1,5 @@
-"""`orc watch` with real vLLM: the head, its engine process and the follower are killed in turn, and
-a host is cut off. What else it does is in test_watch_standin.py."""
+"""`orc watch` with real vLLM: the head, its engine process, the follower and dockerd are killed in
+turn, and a host is cut off. What else it does is in test_watch_standin.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import TINY, Orc, container_ids, vllm_processes
+from tests.e2e.conftest import TINY, Orc, container_ids, impatient, vllm_processes
 from tests.e2e.deployed import START_SECONDS, complete
 from tests.e2e.watching import QUICK, Watching, listening, started, watching
 from tests.fleet import Fleet
@@ -23,7 +23,7 @@ pytestmark = [
 HEAD, FOLLOWER = "orc-two-r0-n0", "orc-two-r0-n1"
 
 
-def test_with_real_vllm_head_engine_follower_and_network_in_turn(
+def test_with_real_vllm_head_engine_follower_dockerd_and_network_in_turn(
     fleet: Fleet, orc: Orc, tmp_path: Path
 ) -> None:
     """Each time the group is restarted whole; the network alone kills nothing."""
@@ -35,12 +35,13 @@ def test_with_real_vllm_head_engine_follower_and_network_in_turn(
     assert up.status == 0, up.text
     url = f"http://{fleet.hosts[0].address}:8000"
     head, follower = fleet.hosts
-    with watching(orc, tmp_path, "two", *QUICK) as watch:
+    with watching(impatient(orc), tmp_path, "two", *QUICK) as watch:
         watch.wait_for("two replica 0: healthy")
         kills: dict[str, Callable[[], object]] = {
             "the head": lambda: head.docker("kill", HEAD),
             "the engine process": lambda: fleet.kill(engine(fleet, head)),
             "the follower": lambda: follower.docker("kill", FOLLOWER),
+            "dockerd": lambda: dockerd_dies(fleet, watch),
         }
         for kill in kills.values():
             restarted_whole(fleet, watch, kill)
@@ -64,6 +65,14 @@ def engine(fleet: Fleet, host: Host) -> int:
     found = [p.pid for p in fleet.processes(host) if "EngineCore" in " ".join(p.command)]
     assert found, [p.command for p in fleet.processes(host)]
     return found[0]
+
+
+def dockerd_dies(fleet: Fleet, watch: Watching) -> None:
+    """Killed, and back after it was missed; it ends its containers then."""
+    fleet.stop_dockerd("node02", crash=True)
+    watch.wait_for("its docker does not answer", seconds=60)
+    assert not watch.said("two replica 0: failed")
+    fleet.start_dockerd("node02")
 
 
 def restarted_whole(fleet: Fleet, watch: Watching, kill: Callable[[], object]) -> None:

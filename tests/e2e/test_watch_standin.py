@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import TINY, Orc, container_ids
+from tests.e2e.conftest import TINY, Orc, container_ids, impatient
 from tests.e2e.watching import QUICK, listening, started, watching
 from tests.fleet import Fleet
 
@@ -51,7 +51,7 @@ def test_a_host_that_is_cut_off_is_waited_for_and_nothing_is_touched(
     fleet: Fleet, orc: Orc, two: str, tmp_path: Path
 ) -> None:
     before = started(fleet)
-    with watching(orc, tmp_path, two, *QUICK) as watch:
+    with watching(impatient(orc), tmp_path, two, *QUICK) as watch:
         watch.wait_for(HEALTHY)
         fleet.link_down("node02")
         watch.wait_for("that is no dead rank, so orc waits until it is back")
