@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test test-engines test-others test-heavy test-kills bench oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test test-pure test-alone test-engines test-standin test-heavy fleet-env test-kills bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -24,19 +24,25 @@ lint: install
 check: lint  ## lint, types, import contracts and the tests that need no fleet
 	$(BIN)/python -m pytest -q -m "not fleet"
 
-test: lint  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
-	$(BIN)/python -m tests.fleet env --kv-transfer
-	$(MAKE) --no-print-directory --jobs=2 $(if $(CI),--output-sync) test-engines test-others
+test: install  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
+	$(MAKE) --no-print-directory --jobs=3 $(if $(CI),--output-sync) \
+	    lint fleet-env test-pure test-engines test-standin
 
-# The two halves of `make test` run beside each other, each with fleets of its own. The tests that
-# want no other fleet are the first of one half, while the other needs none yet.
-test-engines: install  ## what runs real vLLM
-	ORC_FLEET_SEVERAL=1 $(BIN)/python -m pytest -m "(vllm or alone) and not heavy" --durations=25
-test-others: install  ## what does not
-	ORC_FLEET_SEVERAL=1 $(BIN)/python -m pytest -q -m "not (vllm or alone or heavy)" --durations=25
+# Every test is in one of these, which run beside each other with fleets of their own.
+PYTEST := ORC_FLEET_SEVERAL=1 $(BIN)/python -m pytest -q --durations=25
+test-pure: install  ## what needs no fleet
+	$(PYTEST) -m "last or not (fleet or vllm)"
+test-alone: fleet-env  ## what no other fleet may be beside
+	$(PYTEST) -m alone
+test-engines: test-alone  ## what runs real vLLM
+	$(PYTEST) -m "vllm and not (alone or heavy)"
+test-standin: test-alone  ## what runs a stand-in for it, which is waiting for the most part
+	$(PYTEST) -n 2 --dist loadfile -m "fleet and not (vllm or alone or heavy or last)"
 
-test-heavy: install  ## prefill/decode by NIXL with real vLLM: it can starve a machine of two cores
+fleet-env: install
 	$(BIN)/python -m tests.fleet env --kv-transfer
+
+test-heavy: fleet-env  ## prefill/decode by NIXL with real vLLM: it can starve a machine of two cores
 	$(BIN)/python -m pytest -m heavy
 
 test-kills: install  ## orc killed at 50 random moments of up, roll and down: about ten minutes

@@ -20,6 +20,8 @@ MAKERS = {"fleet", "fleet_of", "jump_chain", "no_fleet"}
 remember_what_is_planned()
 # What starts tests in the background leaves Ctrl-C ignored, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Many hundred times a test runs orc as a process: it need not be compiled anew each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not fleet"` takes its choice
