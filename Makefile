@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test test-pure test-alone test-engines test-standin test-heavy fleet-env test-kills bench oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test test-pure test-alone test-fleets test-heavy fleet-env test-kills bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -24,20 +24,17 @@ lint: install
 check: lint  ## lint, types, import contracts and the tests that need no fleet
 	$(BIN)/python -m pytest -q -m "not fleet"
 
-test: install  ## everything: also the tests on a real fleet with real vLLM (root on Debian)
-	$(MAKE) --no-print-directory --jobs=3 $(if $(CI),--output-sync) \
-	    lint fleet-env test-pure test-engines test-standin
+test: install  ## everything: also the tests on real fleets with real vLLM (root on Debian)
+	$(MAKE) --no-print-directory --jobs=3 $(if $(CI),--output-sync) lint fleet-env test-pure test-fleets
 
-# Every test is in one of these, which run beside each other with fleets of their own.
+# Every test is in one of these three.
 PYTEST := ORC_FLEET_SEVERAL=1 $(BIN)/python -m pytest -q --durations=25
-test-pure: install  ## what needs no fleet
+test-pure: install  ## what needs neither a fleet nor vLLM
 	$(PYTEST) -m "last or not (fleet or vllm)"
 test-alone: fleet-env  ## what no other fleet may be beside
 	$(PYTEST) -m alone
-test-engines: test-alone  ## what runs real vLLM
-	$(PYTEST) -m "vllm and not (alone or heavy)"
-test-standin: test-alone  ## what runs a stand-in for it, which is waiting for the most part
-	$(PYTEST) -n 2 --dist loadfile -m "fleet and not (vllm or alone or heavy or last)"
+test-fleets: test-alone  ## the rest: three at a time, each with fleets of its own, for most of it is waiting
+	$(PYTEST) -n 3 --dist loadfile -m "(fleet or vllm) and not (alone or heavy or last)"
 
 fleet-env: install
 	$(BIN)/python -m tests.fleet env --kv-transfer
