@@ -33,8 +33,8 @@ test-pure: install  ## what needs neither a fleet nor vLLM
 	$(PYTEST) -m "last or not (fleet or vllm)"
 test-alone: fleet-env  ## what no other fleet may be beside
 	$(PYTEST) -m alone
-test-fleets: test-alone  ## the rest: three at a time, each with fleets of its own, for most of it is waiting
-	$(PYTEST) -n 3 --dist loadfile -m "(fleet or vllm) and not (alone or heavy or last)"
+test-fleets: test-alone  ## the rest: two at a time, each with fleets of its own
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "(fleet or vllm) and not (alone or heavy or last)"
 
 fleet-env: install
 	$(BIN)/python -m tests.fleet env --kv-transfer

@@ -41,10 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _turn(item: pytest.Item) -> int:
     """Tests of making fleets come before any other fleet is up; what is quick, before the rest."""
     if item.get_closest_marker("last"):
-        return 3
-    if item.get_closest_marker("alone"):
+        return 4
+    if "no_fleet" in _fixtures(item):
         return 0
-    return 2 if item.get_closest_marker("fleet") else 1
+    if item.get_closest_marker("alone"):
+        return 1
+    return 3 if item.get_closest_marker("fleet") else 2
 
 
 def _fixtures(item: pytest.Item) -> list[str]:

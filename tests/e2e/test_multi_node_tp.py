@@ -13,7 +13,8 @@ import pytest
 from tests.e2e.conftest import TINY, Orc, Outcome, container_ids, vllm_processes
 from tests.fleet import Fleet
 
-pytestmark = [pytest.mark.fleet, pytest.mark.vllm]
+# Alone, since some of them say how long a thing may take.
+pytestmark = [pytest.mark.fleet, pytest.mark.vllm, pytest.mark.alone]
 
 SECRET = "hf_NobodyMaySeeThis0123456789"
 NAMES = ["orc-tp-r0-n0", "orc-tp-r0-n1"]

@@ -55,13 +55,16 @@ def requests(fleet: Fleet, number: int) -> Iterator[None]:
 
 def test_the_load_of_an_endpoint_is_shown_with_its_rate(fleet: Fleet, orc: Orc) -> None:
     with requests(fleet, 4):
-        document = orc("status", "pair", "--json").json()
+        for _ in range(10):  # a busy machine may be between two requests of each
+            document = orc("status", "pair", "--json").json()
+            (endpoint,) = document["deployments"][0]["replicas"][0]["endpoints"]
+            load = endpoint["load"]
+            if load["running"] and load["generation_tokens_per_second"] > 20:
+                break
         text = orc("status", "pair").out
-    (endpoint,) = document["deployments"][0]["replicas"][0]["endpoints"]
-    load = endpoint["load"]
     assert 1 <= load["running"] <= 4 and load["waiting"] == 0
     assert load["kv_cache"] == pytest.approx(load["running"] / 100)
-    # Four at once with 50 tokens a second each; on a busy machine it may be less.
+    # Four at once with 50 tokens a second each; on a busy machine it is less.
     assert 20 < load["generation_tokens_per_second"] <= 210
     assert 1.0 <= load["seconds"] < 3
     assert "running, 0 waiting, KV cache" in text and "tokens/s over 1" in text
