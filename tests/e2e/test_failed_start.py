@@ -9,7 +9,8 @@ import pytest
 from tests.e2e.conftest import TINY, Orc, container_ids, impatient, vllm_processes
 from tests.fleet import Fleet
 
-pytestmark = [pytest.mark.fleet, pytest.mark.vllm]
+# Alone, since one of them says how long a thing may take.
+pytestmark = [pytest.mark.fleet, pytest.mark.vllm, pytest.mark.alone]
 
 WAITING = "TASK [Wait until every replica answers a completion]"
 

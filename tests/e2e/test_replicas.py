@@ -9,7 +9,8 @@ import pytest
 from tests.e2e.conftest import TINY, Orc, container_ids, vllm_processes
 from tests.fleet import Fleet
 
-pytestmark = [pytest.mark.fleet, pytest.mark.vllm]
+# Alone, since it says how long a thing may take.
+pytestmark = [pytest.mark.fleet, pytest.mark.vllm, pytest.mark.alone]
 
 
 def test_two_replicas_from_start_to_end(fleet: Fleet, orc: Orc) -> None:
