@@ -41,6 +41,9 @@ def test_two_prefill_and_two_decode_engines_are_rolled_without_a_lost_request(
         load.wait_for(20)
         assert rolled.status == 0, rolled.text
         assert rolled.events()[-1]["data"]["rolled"] == [0, 1]
+        again = orc("roll", "pools", "--json")
+        load.wait_for(20)
+        assert again.status == 0, again.text
     assert load.failures == []
     now = container_ids(four)
     assert now["orc-pools-router"] == before["orc-pools-router"]

@@ -10,7 +10,12 @@ from typing import Any
 
 import yaml
 
-from tests.fleet.cache import compiled_directory, environment_directory, models_directory
+from tests.fleet.cache import (
+    VLLM_CACHE,
+    compiled_directory,
+    environment_directory,
+    models_directory,
+)
 from tests.fleet.commands import run
 from tests.fleet.record import HostRecord
 
@@ -39,9 +44,6 @@ CPU_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_WORKER_MULTIPROC_METHOD": "fork",  # see environment.py
 }
-
-
-CACHE = "/root/.cache/vllm"  # where vLLM looks for it in a container
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def volumes() -> list[str]:
         "/usr:/usr:ro",
         f"{environment}:{environment}:ro",
         f"{models_directory()}:/models:ro",
-        f"{compiled}:{CACHE}",
+        f"{compiled}:{VLLM_CACHE}",
     ]
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+VLLM_CACHE = "/root/.cache/vllm"  # where vLLM looks for its own in a container
+
 
 def cache_directory() -> Path:
     """`$ORC_FLEET_CACHE`, or `~/.cache/orc-fleet`."""

@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 from tests.fleet import names
-from tests.fleet.cache import environment_directory
+from tests.fleet.cache import VLLM_CACHE, environment_directory
 from tests.fleet.environment import VLLM
 from tests.fleet.host import Host
 
@@ -65,7 +65,7 @@ def _changes(image: str) -> list[str]:
         "ENV HOME=/root",
         "ENV LANG=C.UTF-8",
         # Beside vLLM's own cache; and no compiler is started only to learn what the CPU can do.
-        "ENV TORCHINDUCTOR_CACHE_DIR=/root/.cache/vllm/inductor",
+        f"ENV TORCHINDUCTOR_CACHE_DIR={VLLM_CACHE}/inductor",
         "ENV TORCHINDUCTOR_VEC_ISA_OK=1",
         "WORKDIR /root",
         f"LABEL org.opencontainers.image.version={image.rpartition(':')[2]}",
