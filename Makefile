@@ -4,7 +4,7 @@ PYTHON ?= python3
 HOSTS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: install lint check test test-pure test-alone test-fleets test-heavy fleet-env test-kills bench oracle demo fleet-up fleet-down clean
+.PHONY: install lint check test test-pure test-alone test-fleets fleet-env test-kills bench oracle demo fleet-up fleet-down clean
 
 install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
@@ -33,14 +33,11 @@ test-pure: install  ## what needs neither a fleet nor vLLM
 	$(PYTEST) -m "last or not (fleet or vllm)"
 test-alone: fleet-env  ## what no other fleet may be beside
 	$(PYTEST) -m alone
-test-fleets: test-alone  ## the rest: two at a time, each with fleets of its own
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "(fleet or vllm) and not (alone or heavy or last)"
+test-fleets: test-alone  ## the rest: three at a time, each with fleets of its own
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "(fleet or vllm) and not (alone or last)"
 
 fleet-env: install
 	$(BIN)/python -m tests.fleet env --kv-transfer
-
-test-heavy: fleet-env  ## prefill/decode by NIXL with real vLLM: it can starve a machine of two cores
-	$(BIN)/python -m pytest -m heavy
 
 test-kills: install  ## orc killed at 50 random moments of up, roll and down: about ten minutes
 	ORC_KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_killed.py

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.errors import OrcError
-from orchestrator.health.diagnosis import Diagnosis, diagnose
+from orchestrator.health.diagnosis import Diagnosis
+from orchestrator.health.first_cause import RankLog, first_cause
 from orchestrator.health.judge import RankKey, RankProblem, Verdict
 from orchestrator.health.observation import run_script
-from orchestrator.health.watch import Connect, Group
+from orchestrator.health.watch import Group
 from orchestrator.planning.service import group_name
 from orchestrator.runtime.containers import parse_log_tails
+from orchestrator.runtime.log_lines import LogLine, in_order
 from orchestrator.runtime.scripts import log_tails_script
 from orchestrator.secret import Secret, redact
+from orchestrator.transport.connection import Connection
+from orchestrator.transport.pool import ConnectionPool
 
 SHOWN_LINES = 40
 _READ_LINES = 400  # a cause may stand well above the last traceback
@@ -31,17 +35,28 @@ class RankReport:
 
 @dataclass(frozen=True, slots=True)
 class FailureReport:
-    """Why a replica failed. Ranks by the time of death, the earliest first."""
+    """Why a replica failed. Ranks by the time of death, the earliest first; at the end the one
+    that showed the first cause, if it runs (`guilty`)."""
 
     replica: int
     summary: str
     ranks: tuple[RankReport, ...]
     diagnosis: Diagnosis | None = None
+    guilty: RankKey | None = None
+
+    @property
+    def cause(self) -> str | None:
+        """In a line; it names the rank unless that is the one which ended first."""
+        if self.diagnosis is None:
+            return None
+        if self.guilty is None or self.guilty == self.ranks[0].rank:
+            return str(self.diagnosis)
+        return f"rank {self.guilty.rank} on {self.guilty.host}: {self.diagnosis}"
 
     def text(self) -> str:
         lines = [f"{group_name(self.replica)} failed: {self.summary}"]
-        if self.diagnosis:
-            lines.append(f"  cause: {self.diagnosis}")
+        if self.cause:
+            lines.append(f"  cause: {self.cause}")
         for rank in self.ranks:
             lines.append(f"  rank {rank.rank.rank} on {rank.rank.host}: {rank.reason}")
             lines += [f"    | {line}" for line in rank.lines]
@@ -51,7 +66,7 @@ class FailureReport:
         return {
             "replica": self.replica,
             "summary": self.summary,
-            "cause": str(self.diagnosis) if self.diagnosis else None,
+            "cause": self.cause,
             "ranks": [
                 {
                     "rank": rank.rank.rank,
@@ -65,59 +80,57 @@ class FailureReport:
 
 
 def explain_failure(
-    connect: Connect,
+    pool: ConnectionPool,
     group: Group,
     verdict: Verdict,
     secrets: Sequence[Secret] = (),
 ) -> FailureReport:
-    """Fetch the logs of the ranks that failed (of all, where it is the endpoint that failed)."""
+    """Fetch the logs of all ranks, and explain; one round trip to each host.
+
+    Shown are those of the ranks that failed (of all, where it is the endpoint that failed), and of
+    the one that showed the first cause.
+    """
     problems = verdict.problems or tuple(
         RankProblem(rank, "runs, but the replica is not healthy") for rank in group.ranks
     )
-    logs = _logs(connect, [problem.rank for problem in problems], secrets)
-    reports = tuple(
-        RankReport(p.rank, p.reason, tuple(logs.get(p.rank.name, ())[-SHOWN_LINES:]))
-        for p in problems
-    )
+    ended = [problem.rank for problem in problems]
+    others = [
+        rank for rank in group.ranks if rank not in ended and rank.host not in verdict.unreachable
+    ]
+    said = _logs(pool, [*ended, *others], secrets)
+    failed = [RankLog(problem.rank, said[problem.rank], problem) for problem in problems]
+    cause = first_cause([*failed, *(RankLog(rank, said[rank]) for rank in others)])
+    reports = [_report(log) for log in failed]
+    if cause and cause.log.problem is None:
+        reports.append(_report(cause.log))
     return FailureReport(
         replica=group.replica,
         summary=redact(verdict.detail, list(secrets)),
-        ranks=reports,
-        diagnosis=first_cause(problems, logs),
+        ranks=tuple(reports),
+        diagnosis=cause.diagnosis if cause else None,
+        guilty=cause.log.rank if cause else None,
     )
 
 
-def first_cause(
-    problems: Sequence[RankProblem], logs: Mapping[str, Sequence[str]]
-) -> Diagnosis | None:
-    """The cause that the rank which ended first shows; else that of the next."""
-    for problem in problems:
-        state = problem.state
-        found = diagnose(
-            [state.error if state else "", *logs.get(problem.rank.name, ())],
-            exit_code=state.exit_code if state else None,
-            oom_killed=bool(state and state.oom_killed),
-        )
-        if found:
-            return found
-    return None
+def _report(log: RankLog) -> RankReport:
+    reason = log.problem.reason if log.problem else "runs, and showed the first error"
+    return RankReport(log.rank, reason, tuple(line.text for line in log.lines[-SHOWN_LINES:]))
 
 
 def _logs(
-    connect: Connect,
-    ranks: Sequence[RankKey],
-    secrets: Sequence[Secret],
-) -> dict[str, list[str]]:
-    logs: dict[str, list[str]] = {}
-    for name in dict.fromkeys(rank.host for rank in ranks):
-        containers = [rank.name for rank in ranks if rank.host == name]
-        try:
-            result = run_script(
-                connect(name), log_tails_script(containers, _READ_LINES), timeout=20.0
-            )
-        except OrcError as error:
-            unread = f"(its log cannot be read: {error.what})"
-            logs |= {container: [unread] for container in containers}
-            continue
-        logs |= parse_log_tails(redact(result.stdout, list(secrets)))
+    pool: ConnectionPool, ranks: Sequence[RankKey], secrets: Sequence[Secret]
+) -> dict[RankKey, tuple[LogLine, ...]]:
+    def fetch(connection: Connection) -> dict[str, list[str]]:
+        names = [rank.name for rank in ranks if rank.host == connection.host]
+        result = run_script(connection, log_tails_script(names, _READ_LINES), timeout=20.0)
+        return parse_log_tails(redact(result.stdout, list(secrets)))
+
+    logs: dict[RankKey, tuple[LogLine, ...]] = {}
+    answers = pool.map(dict.fromkeys(rank.host for rank in ranks), fetch)
+    for rank in ranks:
+        answer = answers[rank.host]
+        if isinstance(answer, OrcError):
+            logs[rank] = (LogLine("", rank.name, f"(its log cannot be read: {answer.what})"),)
+        else:
+            logs[rank] = tuple(in_order(rank.name, answer.get(rank.name, ())))
     return logs

@@ -333,8 +333,8 @@ class Supervisor:
         verdict = Verdict("failed", stop.reason, problems)
         secret = own_key()
         secrets = [secret] if secret else []
-        failure = explain_failure(self.pool.connection, group, verdict, secrets)
-        cause = f"{stop.reason}: {failure.diagnosis}" if failure.diagnosis else stop.reason
+        failure = explain_failure(self.pool, group, verdict, secrets)
+        cause = f"{stop.reason}: {failure.cause}" if failure.cause else stop.reason
         return failure.text().removeprefix(f"{group_name(key[1])} "), cause
 
     @contextlib.contextmanager

@@ -30,10 +30,11 @@ def parse_log_line(source: str, line: str, previous: str = "") -> LogLine:
 
 def merged(logs: Mapping[str, Sequence[str]]) -> Iterable[LogLine]:
     """The lines of several containers by time; each container's own lines keep their order."""
-    return heapq.merge(*(_in_order(source, lines) for source, lines in logs.items()))
+    return heapq.merge(*(in_order(source, lines) for source, lines in logs.items()))
 
 
-def _in_order(source: str, lines: Sequence[str]) -> list[LogLine]:
+def in_order(source: str, lines: Sequence[str]) -> list[LogLine]:
+    """The lines of one container by time."""
     parsed: list[LogLine] = []
     for line in lines:
         parsed.append(parse_log_line(source, line, parsed[-1].time if parsed else ""))

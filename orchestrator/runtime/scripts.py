@@ -136,7 +136,7 @@ tails() {
   shift
   for id in "$@"; do
     printf '@log %s\\n' "$id"
-    docker logs --tail "$lines" "$id" </dev/null 2>&1
+    docker logs --timestamps --tail "$lines" "$id" </dev/null 2>&1
     echo
   done
 }
@@ -226,12 +226,12 @@ def stop_script(
 
 
 def log_tails_script(container_ids: Sequence[str], lines: int) -> Script:
-    """The last `lines` of each container's log; `containers.parse_log_tails` reads them."""
+    """The last `lines` of each container's log with their times: `containers.parse_log_tails`."""
     return Script(_LOG_TAILS, (str(lines), *container_ids))
 
 
 def log_matches_script(containers: Sequence[str], text: str) -> Script:
-    """The lines with `text` of each container's log; `containers.parse_log_tails` reads them."""
+    """The lines with `text` of each container's log: `containers.parse_log_tails`."""
     return Script(_LOG_MATCHES, (text, *containers))
 
 

@@ -32,3 +32,20 @@ def test_three_layers_on_one_host_and_one_on_the_other(fleet: Fleet, orc: Orc) -
         assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens"] == 4
         assert pp.status() == {0: "healthy"}
     assert nothing_runs(fleet)
+
+
+def test_a_worker_that_raised_an_error_and_runs_on_is_told_as_the_cause(
+    fleet: Fleet, orc: Orc
+) -> None:
+    """Without a warm-up vLLM 0.32 has no buffers between stages: the first request makes the second
+    stage's worker raise, and the head ends for it, with 0 and another error."""
+    selection = (*TINY, "--strategy", "multi_node_tp_pp", "--nodes", "2")
+    words = (*selection, "--name", "bare", "--image", fleet.image)
+    up = orc("up", *words, "--set", "env.VLLM_CPU_CI_ENV=1", timeout=START_SECONDS)
+    assert up.status == 2, up.text
+    assert "replica 0 failed: rank 0 on node01: exited 0" in up.text
+    assert "cause: rank 1 on node02: its last error (AssertionError at `assert self." in up.text
+    assert "rank 1 on node02: runs, and showed the first error" in up.text
+    down = orc("down", "bare", "--yes")
+    assert down.status == 0, down.text
+    assert nothing_runs(fleet)

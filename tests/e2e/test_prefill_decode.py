@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.usefixtures("kv_transfer"),
     pytest.mark.fleet,
     pytest.mark.vllm,
-    pytest.mark.heavy,
+    pytest.mark.alone,
     pytest.mark.timeout(START_SECONDS, func_only=True),
 ]
 

@@ -172,6 +172,19 @@ def test_of_an_unknown_fault_the_last_error_is_shown_without_prefix_and_colour()
     assert (found.cause, found.line) == ("its last error", "ValueError: something quite new")
 
 
+def test_an_exception_without_a_message_is_shown_with_the_code_that_raised_it() -> None:
+    prefix = "(Worker_PP1 pid=13) ERROR 12-01 15:28:58 [multiproc_executor.py:1063] "
+    said = [
+        '  File "/vllm/v1/worker/gpu_model_runner.py", line 3174, in sync_tensors',
+        "    assert self.intermediate_tensors is not None",
+        "           ^^^^^^^^^^^^^^^^^^^^^^^^^",
+        "AssertionError",
+    ]
+    found = diagnose([prefix + line for line in said], ended=False)
+    assert found is not None
+    assert found.line == "AssertionError at `assert self.intermediate_tensors is not None`"
+
+
 def test_the_api_servers_pointer_to_a_cause_is_not_the_cause() -> None:
     engine = "RuntimeError: Worker failed with error 'No common block size for 16'"
     pointer = (

@@ -65,7 +65,7 @@ def wait_for_services(
             report(HostResult(rank.host, "ok", text, group.replica, rank.rank))
             continue
         verdict = Verdict("failed", f"{rank.name} on {rank.host}: {problem.reason}", (problem,))
-        failure = explain_failure(run.pool.connection, group, verdict, run.secrets)
+        failure = explain_failure(run.pool, group, verdict, run.secrets)
         text, data = failure.text(), failure.to_dict()
         report(HostResult(rank.host, "failed", text, group.replica, rank.rank, data))
         if not keep_failed and group.replica in run.started:

@@ -139,7 +139,7 @@ def start_failure(name: str, result: CommandResult) -> str:
         if line.strip() and not line.startswith(("See 'docker", "Run 'docker"))
     ]
     text = f"{name} did not start: {' '.join(said) or f'status {result.exit_status}'}"
-    cause = diagnose(said)
+    cause = diagnose(said, ended=False)  # it has no log yet
     return f"{text}\n  cause: {cause.cause}\n  do:  {cause.mend}" if cause else text
 
 

@@ -132,7 +132,7 @@ def _report_healthy(group: Group, report: Report) -> None:
 
 
 def _report_failed(run: Run, group: Group, verdict: Verdict, report: Report) -> None:
-    failure = explain_failure(run.pool.connection, group, verdict, run.secrets)
+    failure = explain_failure(run.pool, group, verdict, run.secrets)
     guilty = {problem.rank.host for problem in verdict.problems} or {group.head.host}
     first = verdict.problems[0].rank if verdict.problems else group.head
     for host in sorted(guilty, key=lambda name: name != first.host):
