@@ -69,10 +69,11 @@ def bench(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Run `vllm bench serve` inside a container of the deployment, and keep its result.
+    """Run `vllm bench serve` in a deployment, and keep its result.
 
-    100 random prompts of 1024 tokens, 128 tokens of answer, 32 at once, unless arguments after
-    `--` say otherwise. Results are kept in $XDG_STATE_HOME/orc/bench.
+    It runs inside a container: 100 random prompts of 1024 tokens, 128 tokens of answer, 32 at
+    once, unless arguments after `--` say otherwise. Results are kept in
+    $XDG_STATE_HOME/orc/bench.
     """
     name, more = _parted(words or [])
     if listing or compare:

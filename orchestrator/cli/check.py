@@ -21,7 +21,10 @@ def check(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Check that the hosts can run the plan; without a selection, check the hosts alone."""
+    """Check that the hosts can run the plan.
+
+    Without a selection the hosts alone are checked.
+    """
     return play_packaged(
         "preflight",
         reach,

@@ -54,9 +54,10 @@ def diff(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Show what differs between the plan and what runs, per node, by field: running -> planned.
+    """Show what differs between the plan and what runs.
 
-    Exit status: 0 no difference, 2 something differs, 4 a host could not be asked.
+    Per node, by field: running -> planned. Exit status: 0 no difference, 2 something differs, 4
+    a host could not be asked.
     """
     from orchestrator.recipes.catalog import Catalog
 

@@ -42,7 +42,10 @@ def down(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Stop and remove every rank of a deployment (60 s to end each), and look that it is gone."""
+    """Stop and remove every rank of a deployment.
+
+    Each has 60 s to end, and it is looked whether all are gone.
+    """
     from orchestrator.health.observation import observe
 
     request = changing.request("stop")

@@ -90,11 +90,12 @@ def exec_(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Run a command on the hosts of PATTERN at once, each line after its host's name.
+    """Run a command on the hosts of PATTERN at once.
 
-    The words are the command's own: no shell reads them (`-- sh -c '...'` asks for one). Ctrl-C
-    ends it on the hosts, but not what was begun inside a container. Exit status: 0 if it ended
-    with 0 everywhere, 2 if it failed somewhere, 4 if a host was not reached.
+    Each line stands after its host's name. The words are the command's own: no shell reads them
+    (`-- sh -c '...'` asks for one). Ctrl-C ends it on the hosts, but not what was begun inside
+    a container. Exit status: 0 if it ended with 0 everywhere, 2 if it failed somewhere, 4 if a
+    host was not reached.
     """
     if inside is None and (rank is not None or replica is not None):
         raise UsageError("--rank and --replica go with --in NAME")

@@ -27,7 +27,10 @@ def history(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Show the changes of a deployment, from its hosts and from your own record, newest last."""
+    """Show the changes of a deployment, the newest last.
+
+    They are read from its hosts and from your own record.
+    """
     from orchestrator.play.history import read_history
     from orchestrator.play.lock import found_locks
 

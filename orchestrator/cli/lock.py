@@ -35,7 +35,10 @@ def status(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Show who changes and who watches which deployment, and when it was last heard of."""
+    """Show who changes and who watches which deployment.
+
+    Each with the time since it was last heard of.
+    """
     from orchestrator.play.lock import found_locks
 
     with session(reach) as opened:

@@ -80,7 +80,10 @@ def logs(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Show the logs of a deployment's ranks, merged by time, each line after its rank's name."""
+    """Show the logs of a deployment's ranks, merged by time.
+
+    Each line stands after its rank's name.
+    """
     from orchestrator.cli.log_printer import LogPrinter
     from orchestrator.health.container_logs import Follower, LogsWanted, fetch_logs
     from orchestrator.health.observation import observe

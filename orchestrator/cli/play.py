@@ -67,9 +67,10 @@ def play(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,
 ) -> int:
-    """Run a playbook: tasks for hosts and for deployments, with the rules of ansible-playbook.
+    """Run a playbook, with the rules of ansible-playbook.
 
-    `orc up`, `orc roll` and `orc down` run such files, too; they are short, and made to be copied.
+    It has tasks for hosts and for deployments. `orc up`, `orc roll` and `orc down` run such
+    files, too; they are short, and made to be copied.
     """
     from orchestrator.play.actions.registry import ACTIONS
     from orchestrator.play.change import run_change

@@ -34,7 +34,10 @@ def probe(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Ask every endpoint: health, models, one completion with its timings."""
+    """Ask every endpoint for a completion, and time it.
+
+    Its health and its models are asked for as well.
+    """
     from orchestrator.health.observation import observe
     from orchestrator.health.probe import probe_endpoints
     from orchestrator.health.targets import running_targets

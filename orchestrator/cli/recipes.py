@@ -294,7 +294,10 @@ def add_command(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> None:
-    """Copy a recipe into your own catalog (the first of --recipes), after validation."""
+    """Copy a recipe into your own catalog, once it is valid.
+
+    That is the first directory of --recipes.
+    """
     from orchestrator.recipes.add import add_recipe
 
     if not recipes:

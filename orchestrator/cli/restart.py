@@ -40,7 +40,7 @@ def restart(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,
 ) -> int:
-    """Stop all ranks and start the same containers again, with what they were made of.
+    """Stop all ranks and start the same containers again.
 
     Everything stops at once: `orc roll` goes replica by replica, without a lost request.
     """

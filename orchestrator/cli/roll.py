@@ -72,11 +72,12 @@ def roll(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,
 ) -> int:
-    """Restart a deployment replica by replica, each with its requests ended before it stops.
+    """Restart a deployment replica by replica.
 
-    With a selection (as that of `orc up`) replicas get the new spec: image, arguments,
-    environment. Without one the same containers are restarted. The first replica is the canary:
-    if it does not become healthy, it is put back to what it was, and nothing else is touched.
+    The requests of each are ended before it stops. With a selection (as that of `orc up`)
+    replicas get the new spec: image, arguments, environment. Without one the same containers
+    are restarted. The first replica is the canary: if it does not become healthy, it is put
+    back to what it was, and nothing else is touched.
     """
     from orchestrator.play.actions.registry import ACTIONS
     from orchestrator.play.change import run_change

@@ -36,10 +36,10 @@ def status(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Show every rank and endpoint: health, uptime, GPUs, requests, KV cache, tokens per second.
+    """Show the state of every rank and endpoint.
 
-    Exit status: 0 healthy, 2 failed, 4 hosts unreachable. Rates are those of the last second, or
-    since the look before.
+    Health, uptime, GPUs, requests, KV cache, tokens per second. Exit status: 0 healthy, 2
+    failed, 4 hosts unreachable. Rates are those of the last second, or since the look before.
     """
     from orchestrator.health.look import look
 

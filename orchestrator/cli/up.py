@@ -55,10 +55,10 @@ def up(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,
 ) -> int:
-    """Start what the plan says, and wait until every replica answers a completion.
+    """Start what the plan says, and wait until it answers.
 
-    What runs already with the same spec is left alone. With -v the plan's ranks are compared
-    with those that every worker logs about itself.
+    Every replica has to answer a completion. What runs already with the same spec is left
+    alone. With -v the plan's ranks are compared with those that every worker logs about itself.
     """
     if timeout is not None:
         more = [*(selection.assignments or []), f"health.timeout={timeout}"]

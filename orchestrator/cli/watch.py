@@ -68,11 +68,12 @@ def watch(
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:
-    """Supervise a deployment, or all: any rank's end, or completions that fail again and again,
-    stop the whole group, and it is started again after a pause of 10 s to 5 min.
+    """Supervise a deployment, or all: restart what fails, whole.
 
-    A host that does not answer is not taken for dead, and whoever changes a deployment (orc up,
-    roll, down) is left alone. After too many restarts within an hour a group is given up and kept.
+    Any rank's end, or completions that fail again and again, stop the whole group, and it is
+    started again after a pause of 10 s to 5 min. A host that does not answer is not taken for
+    dead, and whoever changes a deployment (orc up, roll, down) is left alone. After too many
+    restarts within an hour a group is given up and kept.
     """
     from orchestrator.health.supervise import Policy
     from orchestrator.play.request import Request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,10 @@ from orchestrator.transport.pool import ConnectionPool
 
 SHOWN_LINES = 40
 _READ_LINES = 400  # a cause may stand well above the last traceback
+# What Python's extensions say of themselves at every exit of vLLM 0.32: some 40 lines.
+_AT_EXIT = re.compile(
+    r"nanobind: | - (leaked (instance|type|function) |\.\.\. skipped remainder)|See https://nanobind"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,8 @@ def explain_failure(
 
 def _report(log: RankLog) -> RankReport:
     reason = log.problem.reason if log.problem else "runs, and showed the first error"
-    return RankReport(log.rank, reason, tuple(line.text for line in log.lines[-SHOWN_LINES:]))
+    lines = [line.text for line in log.lines if not _AT_EXIT.match(line.text)]
+    return RankReport(log.rank, reason, tuple(lines[-SHOWN_LINES:]))
 
 
 def _logs(

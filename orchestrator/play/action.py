@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-if TYPE_CHECKING:
-    from orchestrator.play.host_context import HostContext
-    from orchestrator.play.run import Run
+from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult, Report
+from orchestrator.play.run import Run
 
-Status = Literal["ok", "changed", "skipped", "failed", "unreachable"]
 Level = Literal["batch", "replica", "deployment"]
 
 
@@ -22,21 +21,6 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     takes_secrets: ClassVar[frozenset[str]] = frozenset()  # arguments that may hold secret values
-
-
-@dataclass(frozen=True, slots=True)
-class HostResult:
-    """How a task went on one host. `data` is what `register` keeps beside status and message."""
-
-    host: str
-    status: Status
-    message: str = ""
-    replica: int | None = None
-    rank: int | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-
-
-Report = Callable[[HostResult], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.play.action import HostResult
 from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult
 from orchestrator.transport.connection import CommandResult
 
 _SHOWN = 200  # characters of the last line

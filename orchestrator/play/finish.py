@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.errors import ExitStatus
-from orchestrator.play.history import end_change
+from orchestrator.play.record_change import end_change
 from orchestrator.play.run import Run
 
 

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.planning.service import SERVICE_GROUPS
-from orchestrator.play.action import Action, HostResult
+from orchestrator.play.action import Action
 from orchestrator.play.progress import Fate
+from orchestrator.play.result import HostResult
 from orchestrator.play.task_run import Outcome, TaskRun
 from orchestrator.play.time_limit import TimeIsUp, time_limit
 from orchestrator.play.variables import Variables

@@ -8,34 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from orchestrator.errors import ExitStatus, OrcError
+from orchestrator.errors import OrcError
 from orchestrator.health.observation import run_script
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.runtime.container import BEFORE
 from orchestrator.runtime.containers import ContainerState
-from orchestrator.runtime.history_scripts import append_history_script, read_history_script
+from orchestrator.runtime.history_scripts import read_history_script
 from orchestrator.state_directory import state_directory
-from orchestrator.transport.connection import CommandResult
 from orchestrator.transport.pool import ConnectionPool
-
-if TYPE_CHECKING:
-    from orchestrator.play.run import Run
 
 _TIMEOUT = 30.0
 _MOST_BYTES = 4 << 20  # of the user's own file; the older half goes when it grows beyond
-_RESULTS = {
-    ExitStatus.OK: "done",
-    ExitStatus.INVALID: "refused",
-    ExitStatus.FAILED: "failed",
-    ExitStatus.UNREACHABLE: "unreachable",
-    ExitStatus.INTERRUPTED: "interrupted",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,70 +89,13 @@ def group_spec(specs: Iterable[LaunchSpec | ContainerState]) -> str | None:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if lines else None
 
 
-def begin_change(run: Run, groups: Mapping[int, SpecChange], cause: str = "") -> None:
-    """Write that a change begins, on every host whose lock the run holds and with the user.
-
-    A second call in the same run adds to the groups. Does nothing without a lock (`--check`).
-    A line that cannot be written is warned of.
-    """
-    if run.lock is None or run.name is None:
-        return
-    holder = run.lock.holder
-    if run.change is None:
-        run.change = Change(
-            id=holder.id,
-            deployment=run.name,
-            begun=round(time.time(), 3),
-            who=holder.who,
-            command=holder.command,
-            playbook=run.request.playbook,
-            cause=run.clean(cause),
-            hosts=list(run.lock.hosts),
-        )
-    run.change.groups |= groups
-    _write(run, "begin", run.change)
-
-
-def end_change(run: Run, status: ExitStatus) -> None:
-    """Write how the change ended, where one was begun."""
-    change = run.change
-    if change is None:
-        return
-    change.ended = round(time.time(), 3)
-    change.exit_status = int(status)
-    change.result = _RESULTS.get(status, "failed")
-    change.healthy_seconds |= {n: round(s, 1) for n, s in run.healthy_after.items()}
-    _write(run, "end", change)
-    run.change = None
-
-
-def _write(run: Run, event: str, change: Change) -> None:
-    line = json.dumps({"event": event, **change.to_dict()}, separators=(",", ":"))
-    script = append_history_script(change.deployment, line)
-    answers = run.pool.map(change.hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
-    for host, answer in answers.items():
-        why = answer.what if isinstance(answer, OrcError) else _complaint(answer)
-        if why:
-            run.say("warning", f"its history could not be written: {why}", host=host)
-    try:
-        _append_to_own(line)
-    except OSError as error:
-        run.say("warning", f"your own history could not be written: {error}")
-
-
-def _complaint(answer: CommandResult) -> str | None:
-    if answer.ok:
-        return None
-    said = answer.stderr.strip().splitlines()
-    return said[-1] if said else f"status {answer.exit_status}"
-
-
 def own_history() -> Path:
     """The user's own file: `$XDG_STATE_HOME/orc/history.jsonl`."""
     return state_directory() / "history.jsonl"
 
 
-def _append_to_own(line: str) -> None:
+def append_to_own(line: str) -> None:
+    """Add a line to the user's own file. Raises OSError."""
     path = own_history()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600), "a+") as file:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.documents import expand_user
 from orchestrator.errors import DeploymentError
-from orchestrator.play.action import HostResult, Status
+from orchestrator.play.result import HostResult, Status
+from orchestrator.play.run import Run
 from orchestrator.play.variables import Variables
 from orchestrator.transport.connection import Connection
-
-if TYPE_CHECKING:
-    from orchestrator.play.run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ import time
 from dataclasses import replace
 
 from orchestrator.errors import OrcError, UnreachableError
-from orchestrator.play.action import HostAction, HostResult
+from orchestrator.play.action import HostAction
 from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult
 from orchestrator.play.task_run import Outcome, TaskRun
 from orchestrator.play.variables import Variables
 from orchestrator.transport.connection import Connection

@@ -23,7 +23,6 @@ from orchestrator.play.schema import (
 )
 from orchestrator.play.tasks import (
     Block,
-    Condition,
     Hooks,
     Play,
     Step,
@@ -31,7 +30,7 @@ from orchestrator.play.tasks import (
     leaves,
     split_by_level,
 )
-from orchestrator.play.templates import check_syntax, has_template
+from orchestrator.play.templates import Condition, check_syntax, has_template
 
 Place = tuple[Key, ...]
 

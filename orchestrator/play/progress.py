@@ -11,9 +11,9 @@ from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
 from orchestrator.events.event import Event, Kind
 from orchestrator.inventory.host import Host
 from orchestrator.inventory.load import Inventory, implicit_localhost
-from orchestrator.play.action import HostResult
 from orchestrator.play.choice import Choice
 from orchestrator.play.recap import Recap
+from orchestrator.play.result import HostResult
 from orchestrator.play.run import Run
 from orchestrator.play.tasks import Task
 

@@ -14,8 +14,8 @@ from pydantic import AfterValidator
 
 from orchestrator.errors import DeploymentError
 from orchestrator.health.observation import run_script
-from orchestrator.play.action import HostResult
 from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult
 from orchestrator.runtime.host_scripts import look_script, write_script
 
 _MOST_SHOWN = 200  # lines of a difference

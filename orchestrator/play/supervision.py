@@ -41,9 +41,11 @@ from orchestrator.planning.service import ROUTER_GROUP, group_name
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.actions.undrain import rejoin
-from orchestrator.play.history import SpecChange, begin_change, end_change, group_spec, read_history
+from orchestrator.play.history import SpecChange, group_spec, read_history
+from orchestrator.play.hold_lock import hold_lock
 from orchestrator.play.lease import Leases
-from orchestrator.play.lock import HeldLock, LockedError, hold_lock
+from orchestrator.play.lock import HeldLock, LockedError
+from orchestrator.play.record_change import begin_change, end_change
 from orchestrator.play.request import Request
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import start_again_script

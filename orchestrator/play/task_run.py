@@ -11,9 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.deployment import Seconds
 from orchestrator.errors import InputError
-from orchestrator.play.action import Arguments, HostResult
+from orchestrator.play.action import Arguments
 from orchestrator.play.batches import Batch
 from orchestrator.play.progress import Fate, Progress, result_data
+from orchestrator.play.result import HostResult
 from orchestrator.play.tasks import Play, Task
 from orchestrator.play.variables import HostVars, Variables
 from orchestrator.secret import Secret

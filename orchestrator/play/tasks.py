@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.play.action import AnyAction
-
-# One bare Jinja2 expression, or what YAML made of `true` and `false`.
-Condition = str | bool
+from orchestrator.play.templates import Condition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ from typing import Any
 
 from orchestrator.documents import UntemplatedText
 
+# One bare Jinja2 expression, or what YAML made of `true` and `false`.
+Condition = str | bool
+
 
 def has_template(value: Any) -> bool:
     """Whether any text in `value` is a template."""

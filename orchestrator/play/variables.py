@@ -11,8 +11,7 @@ from typing import Any
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.inventory.lookups import Lookups, MissingValue
 from orchestrator.inventory.redaction import Reading, conceal, is_secret_variable, reveal
-from orchestrator.play.tasks import Condition
-from orchestrator.play.templates import filled
+from orchestrator.play.templates import Condition, filled
 from orchestrator.secret import REDACTED, Secret, is_secret_name
 
 _LOOKUPS = Lookups()

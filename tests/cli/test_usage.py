@@ -53,6 +53,12 @@ def test_the_short_help_option_works_everywhere(
     assert capsys.readouterr().out.startswith("Usage: orc")
 
 
+@pytest.mark.parametrize("words", [[], ["recipes"], ["lock"]])
+def test_every_command_is_told_whole_on_a_line_of_80(words: list[str]) -> None:
+    commands = orc(*words, "--help", COLUMNS="80").partition("Commands:\n")[2]
+    assert commands and "..." not in commands
+
+
 @pytest.mark.parametrize("words", [[], ["recipes"]])
 def test_without_a_command_the_help_is_shown_and_no_error(
     words: list[str], capsys: pytest.CaptureFixture[str]

@@ -46,6 +46,7 @@ def test_a_worker_that_raised_an_error_and_runs_on_is_told_as_the_cause(
     assert "replica 0 failed: rank 0 on node01: exited 0" in up.text
     assert "cause: rank 1 on node02: its last error (AssertionError at `assert self." in up.text
     assert "rank 1 on node02: runs, and showed the first error" in up.text
+    assert "nanobind" not in up.text  # what its libraries say at every exit hides the rest
     down = orc("down", "bare", "--yes")
     assert down.status == 0, down.text
     assert nothing_runs(fleet)

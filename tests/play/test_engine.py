@@ -16,8 +16,9 @@ from orchestrator.errors import (
     UnreachableError,
 )
 from orchestrator.events.event import Event
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.engine import Recap, run_plays
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.play.tasks import Play, Task
 from orchestrator.transport.pool import ConnectionPool

@@ -59,7 +59,7 @@ def test_the_users_own_history_is_his_alone_and_bounded(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(history, "_MOST_BYTES", 1000)
     for number in range(100):
-        history._append_to_own(f"line {number:04}")
+        history.append_to_own(f"line {number:04}")
     path = history.own_history()
     assert path == tmp_path / "state" / "orc" / "history.jsonl"
     assert oct(path.stat().st_mode & 0o777) == "0o600"

@@ -12,11 +12,12 @@ import pytest
 from orchestrator import Catalog, Deployment, Inventory, plan
 from orchestrator.errors import DeploymentError, ExitStatus, InputError
 from orchestrator.events.event import Event
-from orchestrator.play.action import Action, Arguments, HostAction, HostResult, Report
+from orchestrator.play.action import Action, Arguments, HostAction
 from orchestrator.play.actions.registry import ACTIONS
 from orchestrator.play.engine import Recap, run_plays
 from orchestrator.play.host_context import HostContext
 from orchestrator.play.playbook import read_playbook
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.transport.pool import ConnectionPool
 from orchestrator.transport.ssh_config import SshOptions

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrator.play.action import Arguments, HostAction, HostResult
+from orchestrator.play.action import Arguments, HostAction
 from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult
 from orchestrator.play.schema import Conditions
 
 

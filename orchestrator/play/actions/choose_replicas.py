@@ -12,17 +12,18 @@ from orchestrator.health.probe import probe_endpoints
 from orchestrator.planning.rolling import rolled
 from orchestrator.planning.service import group_name
 from orchestrator.planning.spec_before import spec_before
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.running import Running, running
 from orchestrator.play.history import (
     Change,
     SpecChange,
-    begin_change,
     group_spec,
     read_history,
     start_seconds,
 )
-from orchestrator.play.lock import hold_lock
+from orchestrator.play.hold_lock import hold_lock
+from orchestrator.play.record_change import begin_change
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 
 Mode = Literal["plan", "same", "before"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from orchestrator.errors import OrcError
 from orchestrator.health.observation import run_script
 from orchestrator.health.rank_lines import RANK_LINE, planned_ranks, rank_differences
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import parse_log_tails
 from orchestrator.runtime.scripts import log_matches_script

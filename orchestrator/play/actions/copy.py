@@ -5,9 +5,10 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from orchestrator.documents import read_bytes
-from orchestrator.play.action import Arguments, HostAction, HostResult
+from orchestrator.play.action import Arguments, HostAction
 from orchestrator.play.host_context import HostContext
 from orchestrator.play.remote_file import Mode, WantedFile, write_file
+from orchestrator.play.result import HostResult
 
 
 class CopyArguments(Arguments):

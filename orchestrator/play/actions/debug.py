@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import field_validator
 
-from orchestrator.play.action import Arguments, HostAction, HostResult
+from orchestrator.play.action import Arguments, HostAction
 from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult
 from orchestrator.secret import Secret
 
 

@@ -11,9 +11,10 @@ from orchestrator.health.metrics import fetch_metrics
 from orchestrator.health.router_api import can_put_back, remove_worker, serving
 from orchestrator.planning.draining import can_be_drained
 from orchestrator.planning.service import group_name
-from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.mark_draining import mark_draining
 from orchestrator.play.actions.running import Running, running
+from orchestrator.play.result import HostResult, Report, Status
 from orchestrator.play.run import Run
 
 _INTERVAL = 0.5

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from orchestrator.deployment import Seconds
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.drain import drain
 from orchestrator.play.actions.running import running
 from orchestrator.play.actions.stop_containers import stop_all
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 
 

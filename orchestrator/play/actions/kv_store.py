@@ -11,9 +11,10 @@ from orchestrator.health.judge import RankKey, RankProblem, Verdict
 from orchestrator.health.observation import observe_host
 from orchestrator.health.watch import Group
 from orchestrator.planning.service import KV_STORE_GROUP
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.start import start_groups
 from orchestrator.play.actions.wait_healthy import stop_group
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.transport.connection import Connection
 

@@ -7,7 +7,8 @@ import time
 
 from orchestrator.deployment import Seconds
 from orchestrator.errors import DeploymentError
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 
 

@@ -22,9 +22,12 @@ from orchestrator.planning.port_use import ports_in_use, with_planned_ports
 from orchestrator.planning.rolling import with_surge
 from orchestrator.planning.running import running_placement
 from orchestrator.planning.service import GROUP_NAMES, group_name
-from orchestrator.play.action import Action, Arguments, HostResult, Report
-from orchestrator.play.history import SpecChange, begin_change, group_spec
-from orchestrator.play.lock import Locked, hold_lock
+from orchestrator.play.action import Action, Arguments
+from orchestrator.play.history import SpecChange, group_spec
+from orchestrator.play.hold_lock import hold_lock
+from orchestrator.play.lock import Locked
+from orchestrator.play.record_change import begin_change
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.transport.connection import Connection

@@ -7,7 +7,8 @@ from pydantic import Field
 from orchestrator.health.endpoint import describe
 from orchestrator.health.probe import probe_endpoints
 from orchestrator.health.targets import plan_targets
-from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
+from orchestrator.play.action import Action, Arguments
+from orchestrator.play.result import HostResult, Report, Status
 from orchestrator.play.run import Run
 
 

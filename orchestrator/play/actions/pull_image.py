@@ -8,7 +8,8 @@ from typing import Literal
 
 from orchestrator.errors import DeploymentError, OrcError, UnreachableError
 from orchestrator.health.observation import run_script
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.docker_commands import image_inspect_command, pull_command
 from orchestrator.runtime.image import (

@@ -6,11 +6,12 @@ from orchestrator.errors import DeploymentError
 from orchestrator.health.groups import groups_by_labels
 from orchestrator.planning.service import group_name
 from orchestrator.planning.spec_before import Place, place, spec_before
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.running import Running, hosts_of_batch, running
 from orchestrator.play.actions.stop_containers import STOP_SECONDS, stop_all, stop_containers
 from orchestrator.play.actions.wait_healthy import wait_for_groups
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import put_back_script, start_again_script
 from orchestrator.runtime.container import AFTER, BEFORE

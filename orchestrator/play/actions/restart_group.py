@@ -15,14 +15,16 @@ from orchestrator.health.observation import Observation, observe
 from orchestrator.health.status import missing_ranks
 from orchestrator.planning.port_use import labelled_ports
 from orchestrator.planning.service import KV_STORE_GROUP, ROUTER_GROUP, group_name
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.kv_store import Service, wait_for_services
 from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.actions.undrain import rejoin
 from orchestrator.play.actions.wait_healthy import wait_for_groups
-from orchestrator.play.history import SpecChange, begin_change, group_spec
-from orchestrator.play.lock import hold_lock
+from orchestrator.play.history import SpecChange, group_spec
+from orchestrator.play.hold_lock import hold_lock
+from orchestrator.play.record_change import begin_change
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import start_again_script
 from orchestrator.runtime.containers import ContainerState

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from orchestrator.health.router_api import add_worker, can_put_back, workers
 from orchestrator.health.targets import plan_targets, spec_target
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.running import running
 from orchestrator.play.actions.start import start_groups
 from orchestrator.play.actions.wait_healthy import planned_groups, wait_for_groups
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 
 

@@ -9,9 +9,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from orchestrator.deployment import environment_text
 from orchestrator.health.observation import run_script
-from orchestrator.play.action import Arguments, HostAction, HostResult
+from orchestrator.play.action import Arguments, HostAction
 from orchestrator.play.command_result import command_result
 from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult
 from orchestrator.runtime.host_scripts import command_script, exists_script
 from orchestrator.secret import Secret
 

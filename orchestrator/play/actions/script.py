@@ -9,10 +9,11 @@ from pydantic import Field, field_validator
 
 from orchestrator.documents import read_text
 from orchestrator.health.observation import run_script
-from orchestrator.play.action import Arguments, HostAction, HostResult
+from orchestrator.play.action import Arguments, HostAction
 from orchestrator.play.actions.run import Environment, Words, needless
 from orchestrator.play.command_result import command_result
 from orchestrator.play.host_context import HostContext
+from orchestrator.play.result import HostResult
 from orchestrator.runtime.host_scripts import command_script
 from orchestrator.secret import Secret
 

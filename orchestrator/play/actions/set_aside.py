@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from orchestrator.errors import DeploymentError, ErrorGroup
 from orchestrator.planning.spec_before import spec_before, stale
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.running import Running, running
 from orchestrator.play.actions.stop_containers import STOP_SECONDS, stop_all
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import set_aside_script
 from orchestrator.runtime.container import BEFORE

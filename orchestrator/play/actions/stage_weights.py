@@ -10,7 +10,8 @@ from orchestrator.health.observation import run_script
 from orchestrator.inventory.host import Host
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.model_files import model_place
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.staging import (
     Staged,

@@ -9,8 +9,9 @@ from orchestrator.health.diagnosis import diagnose
 from orchestrator.health.observation import observe, run_script
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import group_name
-from orchestrator.play.action import Action, Arguments, HostResult, Report, Status
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.stop_containers import stop_all, stop_containers
+from orchestrator.play.result import HostResult, Report, Status
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.scripts import STILL_RUNNING, Script, environment_file, start_script

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from orchestrator.errors import InputError, OrcError, UnreachableError
 from orchestrator.health.observation import Observation, observe
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.stop_containers import stop_containers
-from orchestrator.play.history import SpecChange, begin_change, group_spec
-from orchestrator.play.lock import hold_lock
+from orchestrator.play.history import SpecChange, group_spec
+from orchestrator.play.hold_lock import hold_lock
+from orchestrator.play.record_change import begin_change
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 

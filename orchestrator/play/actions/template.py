@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from orchestrator.documents import read_text
-from orchestrator.play.action import Arguments, HostAction, HostResult
+from orchestrator.play.action import Arguments, HostAction
 from orchestrator.play.actions.copy import destination
 from orchestrator.play.host_context import HostContext
 from orchestrator.play.remote_file import Mode, WantedFile, write_file
+from orchestrator.play.result import HostResult
 from orchestrator.secret import Secret
 
 

@@ -8,9 +8,10 @@ from collections.abc import Collection
 from orchestrator.errors import DeploymentError
 from orchestrator.health.router_api import add_worker, can_put_back, remove_worker, serving
 from orchestrator.planning.draining import can_be_drained
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.mark_draining import mark_draining
 from orchestrator.play.actions.running import Running, hosts_of_batch, running
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 
 _PATIENCE = 60.0

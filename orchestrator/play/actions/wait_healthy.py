@@ -16,8 +16,9 @@ from orchestrator.health.targets import plan_targets
 from orchestrator.health.watch import Group, Patience, Watch, wait_healthy
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import group_name
-from orchestrator.play.action import Action, Arguments, HostResult, Report
+from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from orchestrator.play.action import Arguments, HostAction, HostResult
+from orchestrator.play.action import Arguments, HostAction
 from orchestrator.play.actions.run import Environment
 from orchestrator.play.host_context import HostContext
 from orchestrator.play.remote_file import WantedFile, write_file
+from orchestrator.play.result import HostResult
 from orchestrator.runtime.scripts import environment_file
 from orchestrator.secret import Secret
 

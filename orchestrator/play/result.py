@@ -1,0 +1,24 @@
+"""How a task went on a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["ok", "changed", "skipped", "failed", "unreachable"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostResult:
+    """How a task went on one host. `data` is what `register` keeps beside status and message."""
+
+    host: str
+    status: Status
+    message: str = ""
+    replica: int | None = None
+    rank: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+Report = Callable[[HostResult], None]
