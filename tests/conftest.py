@@ -17,6 +17,14 @@ from tests.planned import remember_what_is_planned
 
 MAKERS = {"fleet", "fleet_of", "jump_chain", "no_fleet"}
 
+# Files of two to five minutes: while several are run at once, none of them may be the last. What
+# waits and what computes take turns.
+LONG = (
+    *("test_watch.py", "test_roll.py", "test_watch_standin.py", "test_roll_vllm.py"),
+    *("test_locks.py", "test_data_parallel.py", "test_roll_prefill_decode.py", "test_router.py"),
+    *("test_roll_broken_off.py", "test_killed.py", "test_containers.py"),
+)
+
 remember_what_is_planned()
 # What starts tests in the background leaves Ctrl-C ignored, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,15 +46,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
-def _turn(item: pytest.Item) -> int:
+def _turn(item: pytest.Item) -> float:
     """Tests of making fleets come before any other fleet is up; what is quick, before the rest."""
     if item.get_closest_marker("last"):
-        return 4
+        return 5
     if "no_fleet" in _fixtures(item):
         return 0
     if item.get_closest_marker("alone"):
         return 1
-    return 3 if item.get_closest_marker("fleet") else 2
+    if item.path.name in LONG:
+        return 3 + LONG.index(item.path.name) / 100
+    return 4 if item.get_closest_marker("fleet") else 2
 
 
 def _fixtures(item: pytest.Item) -> list[str]:

@@ -29,14 +29,15 @@ _INSPECT = (
     '"labels":{{json .Config.Labels}},"restarts":{{json .RestartCount}}}'
 )
 
+_LISTED = '{{.ID}}{{if .Label "orc.deployment"}} ours{{end}} {{.Names}}'
+
 # The environment of a container, which may hold secrets, is on purpose not asked for.
 _OBSERVE = f"""
 observe() {{
   date +%s.%N
-  ids=$(docker ps --all --quiet --no-trunc --filter label=orc.deployment </dev/null) || return 1
+  all=$(docker ps --all --no-trunc --format '{_LISTED}' </dev/null) || return 1
   # What has a name of ours without our label is not ours, and is in the way.
-  named=$(docker ps --all --quiet --no-trunc --filter name=orc- </dev/null) || return 1
-  ids=$(printf '%s\\n%s\\n' "$ids" "$named" | sort -u)
+  ids=$(printf '%s\\n' "$all" | sed -n -e 's/ ours .*//p' -e 's/ .*orc-.*//p')
   [ -z "$ids" ] || docker container inspect --format '{_INSPECT}' $ids </dev/null
   for name in "$@"; do
     printf '@log %s\\n' "$name"

@@ -70,12 +70,13 @@ def deployed(fleet: Fleet, orc: Orc, name: str, *selection: str) -> Iterator[Dep
         nodes = orc("plan", *words, "--json").json()["nodes"]
         assert one.compared() == {node["name"]: "ok" for node in nodes}, up.text
         yield one
-        down = orc("down", name, "--yes")
-        assert down.status == 0, down.text
-        left = [c for c in container_ids(fleet) if c.startswith(f"orc-{name}-")]
-        assert left == [], down.text
-    finally:
+    except BaseException:
         orc("down", name, "--yes")
+        raise
+    down = orc("down", name, "--yes")
+    assert down.status == 0, down.text
+    left = [c for c in container_ids(fleet) if c.startswith(f"orc-{name}-")]
+    assert left == [], down.text
 
 
 def nothing_runs(fleet: Fleet) -> bool:

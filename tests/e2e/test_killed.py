@@ -33,7 +33,7 @@ def clean(fleet: Fleet) -> Iterator[None]:
 
 @pytest.mark.timeout(3000)
 def test_a_kill_at_any_moment_loses_nothing(fleet: Fleet, orc: Orc) -> None:
-    kill_at_random(fleet, orc, int(os.environ.get("ORC_KILLS") or 8))
+    kill_at_random(fleet, orc, int(os.environ.get("ORC_KILLS") or 6))
 
 
 def kill_at_random(fleet: Fleet, orc: Orc, times: int) -> None:

@@ -114,11 +114,12 @@ def test_grep_chooses_lines_of_the_whole_log_and_tail_counts_what_it_chose(
 
 
 def test_since_is_an_age_or_a_time_of_this_machines_clock(fleet: Fleet, orc: Orc) -> None:
-    say(fleet, 0, "echo old; sleep 3; echo new; sleep 600")
-    time.sleep(4)
-    local = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 2.5))
-    utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 2.5))
-    for since in ("2500ms", local, utc):
+    # The age counts from when orc looks, which on a busy machine comes seconds later.
+    say(fleet, 0, "echo old; sleep 8; echo new; sleep 600")
+    time.sleep(8.5)
+    local = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 6))
+    utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 6))
+    for since in ("7500ms", local, utc):
         shown = orc("logs", "--since", since, TZ="Asia/Kolkata" if since == utc else "").out
         assert "new" in shown and "old" not in shown, since
     assert "old" in orc("logs", "--since", "1h").out

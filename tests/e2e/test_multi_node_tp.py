@@ -44,7 +44,7 @@ class Watcher(threading.Thread):
                     self.seen.add(path.read_bytes())
                 except OSError:
                     continue
-            time.sleep(0.02)
+            time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -161,48 +160,3 @@ def test_no_host_of_a_jump_chain_is_on_a_network_of_the_control_machine_but_the_
     for host in jump_chain.hosts:
         on_link = run(["ip", "route", "get", host.address], check=False).stdout
         assert (f"dev orc-{jump_chain.id}-" in on_link) == (host.name == "jump1")
-
-
-@pytest.mark.vllm
-def test_two_hosts_serve_one_model_with_real_vllm(cleared: Fleet) -> None:
-    inventory = yaml.safe_load(cleared.inventory.read_text())["all"]["vars"]
-    head = cleared.hosts[0].address
-    serve = [
-        *("serve", "/models/tiny-llama", "--served-model-name", "tiny"),
-        *("--load-format", "dummy", "--dtype", "float32", "--max-model-len", "256"),
-        *("--enforce-eager", "--tensor-parallel-size", "2", "--nnodes", "2"),
-        *("--master-addr", head, "--distributed-executor-backend", "mp"),
-    ]
-    for rank, host in enumerate(cleared.hosts):
-        environment = {**inventory["orc_env"], "VLLM_HOST_IP": host.address}
-        environment["TORCHDYNAMO_DISABLE"] = "1"
-        for library in ("GLOO", "TP", "NCCL"):
-            environment[f"{library}_SOCKET_IFNAME"] = "eth0"
-        options = [f"--env={name}={value}" for name, value in environment.items()]
-        options += [f"--volume={mount}" for mount in inventory["orc_volumes"]]
-        options += ["--network=host", "--ipc=host", "--init", "--entrypoint=vllm"]
-        ranked = [*serve, "--node-rank", str(rank), *(["--headless"] if rank else [])]
-        start = ["docker", "run", "--detach", f"--name=rank{rank}", *options, cleared.image]
-        ssh(cleared, host.name, *start, *ranked)
-    started = time.monotonic()
-    answer = _completion(cleared, f"http://{head}:8000")
-    print(f"ready and answering after {time.monotonic() - started:.0f} s")
-    assert answer["usage"]["completion_tokens"] == 4
-    for host in cleared.hosts:
-        commands = [process.command[0] for process in cleared.processes(host)]
-        assert any(command.startswith("VLLM::Worker") for command in commands)
-
-
-def _completion(fleet: Fleet, url: str) -> dict[str, dict[str, int]]:
-    """Wait for the server and ask it for four tokens."""
-    deadline = time.monotonic() + 240
-    while run(["curl", "-sf", f"{url}/health"], check=False).returncode != 0:
-        states = [container.state for host in fleet.hosts for container in host.containers()]
-        logs = "" if states == ["running"] * 2 else fleet.hosts[0].docker("logs", "rank0")
-        assert states == ["running"] * 2, logs
-        assert time.monotonic() < deadline, "no /health after 240 s"
-        time.sleep(1)
-    body = json.dumps({"model": "tiny", "prompt": "hello", "max_tokens": 4, "ignore_eos": True})
-    ask = ["curl", "-sf", f"{url}/v1/completions", "-H", "content-type: application/json"]
-    answer: dict[str, dict[str, int]] = json.loads(run([*ask, "--data", body]).stdout)
-    return answer
