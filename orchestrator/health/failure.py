@@ -23,6 +23,7 @@ from orchestrator.transport.pool import ConnectionPool
 
 SHOWN_LINES = 40
 _READ_LINES = 400  # a cause may stand well above the last traceback
+_PATIENCE, _LITTLE_PATIENCE = 20.0, 5.0  # seconds for the logs of a host; of one where all run
 # What Python's extensions say of themselves at every exit of vLLM 0.32: some 40 lines.
 _AT_EXIT = re.compile(
     r"nanobind: | - (leaked (instance|type|function) |\.\.\. skipped remainder)|See https://nanobind"
@@ -102,10 +103,10 @@ def explain_failure(
     others = [
         rank for rank in group.ranks if rank not in ended and rank.host not in verdict.unreachable
     ]
-    said = _logs(pool, [*ended, *others], secrets)
-    failed = [RankLog(problem.rank, said[problem.rank], problem) for problem in problems]
-    cause = first_cause([*failed, *(RankLog(rank, said[rank]) for rank in others)])
-    reports = [_report(log) for log in failed]
+    said, unread = _logs(pool, ended, others, secrets)
+    failed = [RankLog(problem.rank, said.get(problem.rank, ()), problem) for problem in problems]
+    cause = first_cause([*failed, *(RankLog(rank, said.get(rank, ())) for rank in others)])
+    reports = [_report(log, unread.get(log.rank)) for log in failed]
     if cause and cause.log.problem is None:
         reports.append(_report(cause.log))
     return FailureReport(
@@ -117,26 +118,37 @@ def explain_failure(
     )
 
 
-def _report(log: RankLog) -> RankReport:
+def _report(log: RankLog, unread: str | None = None) -> RankReport:
     reason = log.problem.reason if log.problem else "runs, and showed the first error"
     lines = [line.text for line in log.lines if not _AT_EXIT.match(line.text)]
+    if unread:
+        lines = [f"(its log cannot be read: {unread})"]
     return RankReport(log.rank, reason, tuple(lines[-SHOWN_LINES:]))
 
 
 def _logs(
-    pool: ConnectionPool, ranks: Sequence[RankKey], secrets: Sequence[Secret]
-) -> dict[RankKey, tuple[LogLine, ...]]:
+    pool: ConnectionPool,
+    ended: Sequence[RankKey],
+    others: Sequence[RankKey],
+    secrets: Sequence[Secret],
+) -> tuple[dict[RankKey, tuple[LogLine, ...]], dict[RankKey, str]]:
+    """By rank what it said last, or why that cannot be read."""
+    ranks = [*ended, *others]
+    guilty = {rank.host for rank in ended}
+
     def fetch(connection: Connection) -> dict[str, list[str]]:
         names = [rank.name for rank in ranks if rank.host == connection.host]
-        result = run_script(connection, log_tails_script(names, _READ_LINES), timeout=20.0)
+        timeout = _PATIENCE if connection.host in guilty else _LITTLE_PATIENCE
+        result = run_script(connection, log_tails_script(names, _READ_LINES), timeout=timeout)
         return parse_log_tails(redact(result.stdout, list(secrets)))
 
     logs: dict[RankKey, tuple[LogLine, ...]] = {}
+    unread: dict[RankKey, str] = {}
     answers = pool.map(dict.fromkeys(rank.host for rank in ranks), fetch)
     for rank in ranks:
         answer = answers[rank.host]
         if isinstance(answer, OrcError):
-            logs[rank] = (LogLine("", rank.name, f"(its log cannot be read: {answer.what})"),)
+            unread[rank] = answer.what
         else:
             logs[rank] = tuple(in_order(rank.name, answer.get(rank.name, ())))
-    return logs
+    return logs, unread
