@@ -224,7 +224,8 @@ _EXCEPTION = re.compile(r"(?:^|\] |\) )[\w.]*(?:Error|Exception)(?::|$)")  # how
 _NOISE = re.compile(r"^\s*(File \"|\^|Traceback|raise |return )")
 _BARE = re.compile(r"^[\w.]+(Error|Exception)$")  # says nothing without the code that raised it
 _UNDERLINE = re.compile(r"[\^~ ]*")
-_POINTER = re.compile(r"See root cause above")  # of the API server; the engine said why before
+# Of the API server; the engine said why before.
+_POINTER = re.compile(r"See root cause above|See stack trace \(above\)")
 
 
 def diagnose(
