@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +25,8 @@ from orchestrator.transport.pool import ConnectionPool
 
 SHOWN_LINES = 40
 _READ_LINES = 400  # a cause may stand well above the last traceback
-_PATIENCE, _LITTLE_PATIENCE = 20.0, 5.0  # seconds for the logs of a host; of one where all run
+_PATIENCE = 20.0  # seconds for the logs of a host
+_LITTLE_PATIENCE = 2.0  # and for those of hosts on which all runs, when the others have answered
 # What Python's extensions say of themselves at every exit of vLLM 0.32: some 40 lines.
 _AT_EXIT = re.compile(
     r"nanobind: | - (leaked (instance|type|function) |\.\.\. skipped remainder)|See https://nanobind"
@@ -132,23 +135,38 @@ def _logs(
     others: Sequence[RankKey],
     secrets: Sequence[Secret],
 ) -> tuple[dict[RankKey, tuple[LogLine, ...]], dict[RankKey, str]]:
-    """By rank what it said last, or why that cannot be read."""
+    """By rank what it said last, or why that cannot be read.
+
+    Those that ended are waited for. A host of others alone may just have dropped off, which is
+    found out in half a minute: what it has not said within seconds is left out.
+    """
     ranks = [*ended, *others]
-    guilty = {rank.host for rank in ended}
+    hosts = list(dict.fromkeys(rank.host for rank in ended))
+    rest = list(dict.fromkeys(rank.host for rank in others if rank.host not in hosts))
+    answers: dict[str, dict[str, list[str]]] = {}
 
     def fetch(connection: Connection) -> dict[str, list[str]]:
         names = [rank.name for rank in ranks if rank.host == connection.host]
-        timeout = _PATIENCE if connection.host in guilty else _LITTLE_PATIENCE
-        result = run_script(connection, log_tails_script(names, _READ_LINES), timeout=timeout)
-        return parse_log_tails(redact(result.stdout, list(secrets)))
+        result = run_script(connection, log_tails_script(names, _READ_LINES), timeout=_PATIENCE)
+        answers[connection.host] = parse_log_tails(redact(result.stdout, list(secrets)))
+        return answers[connection.host]
 
-    logs: dict[RankKey, tuple[LogLine, ...]] = {}
-    unread: dict[RankKey, str] = {}
-    answers = pool.map(dict.fromkeys(rank.host for rank in ranks), fetch)
-    for rank in ranks:
-        answer = answers[rank.host]
-        if isinstance(answer, OrcError):
-            unread[rank] = answer.what
-        else:
-            logs[rank] = tuple(in_order(rank.name, answer.get(rank.name, ())))
-    return logs, unread
+    def fetch_rest() -> None:
+        with contextlib.suppress(KeyboardInterrupt):  # the main thread has it as well
+            pool.map(rest, fetch)
+
+    aside = threading.Thread(target=fetch_rest, daemon=True)
+    aside.start()
+    failed = {
+        host: answer
+        for host, answer in pool.map(hosts, fetch).items()
+        if isinstance(answer, OrcError)
+    }
+    aside.join(_LITTLE_PATIENCE)
+    said = dict(answers)
+    logs = {
+        rank: tuple(in_order(rank.name, said[rank.host].get(rank.name, ())))
+        for rank in ranks
+        if rank.host in said
+    }
+    return logs, {rank: failed[rank.host].what for rank in ranks if rank.host in failed}

@@ -28,7 +28,8 @@ all:
 @pytest.fixture
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConnectionPool:
     docker = tmp_path / "docker"
-    docker.write_text(f'#!/bin/sh\nfor name; do :; done\nexec cat "{tmp_path}/$name"\n')
+    slow = f'[ ! -e "{tmp_path}/$name.slow" ] || sleep 4'
+    docker.write_text(f'#!/bin/sh\nfor name; do :; done\n{slow}\nexec cat "{tmp_path}/$name"\n')
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     path = tmp_path / "hosts.yml"
@@ -87,3 +88,13 @@ def test_what_libraries_say_at_exit_does_not_hide_the_rest(
     say(tmp_path, HEAD, "KeyError: 'cmpl-1'", *leaks)
     (rank,) = explain_failure(pool, Group(0, (HEAD,), ()), failed(HEAD)).ranks
     assert rank.lines == ("KeyError: 'cmpl-1'",)
+
+
+def test_a_host_that_hangs_holds_nothing_up(pool: ConnectionPool, tmp_path: Path) -> None:
+    say(tmp_path, HEAD, "KeyError: 'cmpl-1'")
+    say(tmp_path, WORKER, "ValueError: No available memory for the cache blocks")
+    (tmp_path / f"{WORKER.name}.slow").touch()
+    report = explain_failure(pool, Group(0, (HEAD, WORKER), ()), failed(HEAD))
+    assert report.cause and "cmpl-1" in report.cause and len(report.ranks) == 1
+    report = explain_failure(pool, Group(0, (HEAD, WORKER), ()), failed(WORKER))
+    assert report.cause and "no memory" in report.cause  # whoever ended is waited for
