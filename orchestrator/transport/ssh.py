@@ -17,7 +17,7 @@ from orchestrator.transport.hang_up import hang_up
 from orchestrator.transport.remote_shell import command_line
 from orchestrator.transport.shell_connection import ShellConnection
 from orchestrator.transport.ssh_config import SshOptions, SshTarget, resolve
-from orchestrator.transport.ssh_connect import Hops, connect, timed_out
+from orchestrator.transport.ssh_connect import Approach, Hops, timed_out
 from orchestrator.transport.ssh_keys import KeyRing
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class SshConnection(ShellConnection):
         self._own_hops = None if hops else Hops(self._ring)
         self._hops = hops or self._own_hops or Hops(self._ring)
         self._lock = threading.Lock()
+        self._approach = Approach()
         self._transport: paramiko.Transport | None = None
         self._target: SshTarget | None = None
         self._sessions = _Sessions()
@@ -89,7 +90,9 @@ class SshConnection(ShellConnection):
             if self._transport is None or not self._transport.is_active():
                 self._target = self._target or resolve(self._host, self._options)
                 self._closed = False
-                self._transport = connect(self._target, self._hops, self._ring, self.interrupted)
+                self._transport = self._approach.connect(
+                    self._target, self._hops, self._ring, self.interrupted
+                )
                 if self._closed:
                     hang_up(self._transport)
             return self._transport

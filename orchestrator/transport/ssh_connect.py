@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 _ATTEMPTS = 5
 _FIRST_PAUSE = 0.5
 _JITTER = 0.5
-# A jump host that could not be reached is not tried again at once for each host behind it.
-_HOP_MEMORY = 10.0
+# A host that could not be reached is not tried again at once by each command meant for it, nor a
+# jump host for each host behind it; and for a while with one attempt only.
+_TRIED_JUST_NOW = 10.0
+_TRIED_OF_LATE = 60.0
 
 
 class ConnectionFailed(UnreachableError):
@@ -53,19 +55,12 @@ class Hops:
         with hop.lock:
             if hop.transport and hop.transport.is_active():
                 return hop.transport
-            if hop.error and time.monotonic() - hop.failed_at < _HOP_MEMORY:
-                raise hop.error
             try:
-                hop.transport, hop.error = connect(target, self, self._ring, interrupted), None
+                hop.transport = hop.approach.connect(target, self, self._ring, interrupted)
             except UnreachableError as error:
-                hop.error = UnreachableError(
-                    f"jump host: {error.what}",
-                    where=error.where,
-                    why=error.why,
-                    hint=error.hint,
-                )
-                hop.failed_at = time.monotonic()
-                raise hop.error from None
+                raise UnreachableError(
+                    f"jump host: {error.what}", where=error.where, why=error.why, hint=error.hint
+                ) from None
             return hop.transport
 
     def close(self) -> None:
@@ -81,8 +76,7 @@ class _Hop:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.transport: paramiko.Transport | None = None
-        self.error: UnreachableError | None = None
-        self.failed_at = 0.0
+        self.approach = Approach()
 
 
 def timed_out(error: BaseException) -> bool:
@@ -94,8 +88,41 @@ def timed_out(error: BaseException) -> bool:
     return isinstance(error, TimeoutError) or str(error).startswith("Timeout")
 
 
+class Approach:
+    """The way to one host: tried patiently at first, and with little patience once it failed.
+
+    Of a run that ends because a host dropped off, every phase still asks that host for its
+    part: its logs, the stop, the history, the lock.
+    """
+
+    def __init__(self) -> None:
+        self._error: UnreachableError | None = None
+        self._failed_at = 0.0
+
+    def connect(
+        self, target: SshTarget, hops: Hops, ring: KeyRing, interrupted: threading.Event
+    ) -> paramiko.Transport:
+        """As `connect`; an attempt that failed within the last 10 s counts as this one's."""
+        since = time.monotonic() - self._failed_at
+        if self._error and since < _TRIED_JUST_NOW:
+            raise self._error
+        attempts = 1 if self._error and since < _TRIED_OF_LATE else _ATTEMPTS
+        try:
+            transport = connect(target, hops, ring, interrupted, attempts)
+        except UnreachableError as error:
+            if not interrupted.is_set():  # else it was not tried to the end
+                self._error, self._failed_at = error, time.monotonic()
+            raise
+        self._error = None
+        return transport
+
+
 def connect(
-    target: SshTarget, hops: Hops, ring: KeyRing, interrupted: threading.Event
+    target: SshTarget,
+    hops: Hops,
+    ring: KeyRing,
+    interrupted: threading.Event,
+    attempts: int = _ATTEMPTS,
 ) -> paramiko.Transport:
     """Log in to `target`, trying again when the way there fails. Raises UnreachableError.
 
@@ -106,7 +133,7 @@ def connect(
     logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(ConnectionFailed),
-        stop=tenacity.stop_after_attempt(_ATTEMPTS)
+        stop=tenacity.stop_after_attempt(attempts)
         | tenacity.stop_after_delay(2 * target.connect_timeout)
         | tenacity.stop_when_event_set(interrupted),
         sleep=tenacity.sleep_using_event(interrupted),

@@ -84,6 +84,40 @@ def test_a_server_that_is_no_sshd_is_named_so(client: Client) -> None:
     assert error.hint == f"is it an sshd that listens on port {port}? Is MaxStartups reached?"
 
 
+def test_a_host_that_failed_is_tried_with_less_patience_for_a_while(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each phase of a run that ends because its host dropped off asks the host again."""
+    calls: list[float] = []
+
+    def hang_up(server: socket.socket) -> None:
+        while True:
+            try:
+                server.accept()[0].close()
+            except OSError:
+                return
+            calls.append(time.monotonic())
+
+    def attempts() -> int:
+        before = len(calls)
+        error = error_of(pool, "127.0.0.1")
+        assert error.what == "the connection was closed before SSH began"
+        return len(calls) - before
+
+    monkeypatch.setattr("orchestrator.transport.ssh_connect._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("orchestrator.transport.ssh_connect._JITTER", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=hang_up, args=(server,), daemon=True).start()
+        pool = client.pool(named("127.0.0.1", port=server.getsockname()[1]))
+        assert attempts() == 5
+        assert attempts() == 0
+        monkeypatch.setattr("orchestrator.transport.ssh_connect._TRIED_JUST_NOW", 0.0)
+        assert attempts() == 1
+        monkeypatch.setattr("orchestrator.transport.ssh_connect._TRIED_OF_LATE", 0.0)
+        assert attempts() == 5
+        server.shutdown(socket.SHUT_RDWR)
+
+
 def test_an_unknown_host_name_is_not_tried_again(client: Client) -> None:
     began = time.monotonic()
     error = error_of(client.pool(named("no-such-host.invalid")), "no-such-host.invalid")
