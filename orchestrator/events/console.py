@@ -117,11 +117,9 @@ def event_lines(event: Event) -> list[str]:
         return ["", f"PLAY [{event.message}]"]
     if event.kind == "task":
         return ["", f"TASK [{event.message}]"]
-    if event.kind in ("ok", "changed", "skipped", "failed", "unreachable"):
+    if event.kind in (*_RESULTS, "note", "warning"):
         place = f": [{event.host}]" if event.host else ":"
-        return _indented(f"{event.kind}{place}", event.message)
-    if event.kind in ("note", "warning"):
-        return _indented(f"{event.kind}:", event.message)
+        return _indented(f"{event.kind}{place}", event.message.removeprefix(f"{event.host}: "))
     if event.kind == "progress":
         place = f"  [{event.host}]" if event.host else " "
         return [f"{place} {event.message}"]
@@ -144,4 +142,5 @@ def _recap_line(host: str, counts: Mapping[str, int]) -> str:
     return f"{host:<24} : {shown}".rstrip()
 
 
+_RESULTS = ("ok", "changed", "skipped", "failed", "unreachable")
 RECAP_NAMES = ("ok", "changed", "unreachable", "failed", "skipped", "rescued", "ignored")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from orchestrator.errors import OrcError, UnreachableError
+from orchestrator.errors import OrcError
 from orchestrator.play.action import HostAction
 from orchestrator.play.host_context import HostContext
-from orchestrator.play.result import HostResult
+from orchestrator.play.result import HostResult, status_of
 from orchestrator.play.task_run import Outcome, TaskRun
 from orchestrator.play.variables import Variables
 from orchestrator.transport.connection import Connection
@@ -77,7 +77,5 @@ def _attempt(one: TaskRun, connection: Connection, variables: Variables) -> Host
             deadline=None if seconds is None else time.monotonic() + seconds,
         )
         return action.perform(context, one.arguments(variables))
-    except UnreachableError as error:
-        return HostResult(connection.host, "unreachable", str(error))
     except OrcError as error:
-        return HostResult(connection.host, "failed", str(error))
+        return HostResult(connection.host, status_of(error), str(error))

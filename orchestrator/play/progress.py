@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from orchestrator.errors import ErrorGroup, OrcError, UnreachableError
-from orchestrator.events.event import Event, Kind
+from orchestrator.errors import ErrorGroup, OrcError
+from orchestrator.events.event import Event
 from orchestrator.inventory.host import Host
 from orchestrator.inventory.load import Inventory, implicit_localhost
 from orchestrator.play.choice import Choice
 from orchestrator.play.recap import Recap
-from orchestrator.play.result import HostResult
+from orchestrator.play.result import HostResult, status_of
 from orchestrator.play.run import Run
 from orchestrator.play.tasks import Task
 
@@ -74,8 +74,7 @@ class Progress:
         if fate == "failed":
             self.recap.error = error
         for one in error.errors if isinstance(error, ErrorGroup) else (error,):
-            kind: Kind = "unreachable" if isinstance(one, UnreachableError) else "failed"
-            self.run.say(kind, f"{one}\n(ignored)" if fate == "ignored" else str(one))
+            self.run.say(status_of(one), f"{one}\n(ignored)" if fate == "ignored" else str(one))
 
     def register(self, task: Task, host: str, result: Mapping[str, Any]) -> None:
         """Keep a result for the templates of later tasks; a failure also for a `rescue`."""

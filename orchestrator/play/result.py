@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from orchestrator.errors import OrcError, UnreachableError
+
 Status = Literal["ok", "changed", "skipped", "failed", "unreachable"]
 
 
@@ -22,3 +24,8 @@ class HostResult:
 
 
 Report = Callable[[HostResult], None]
+
+
+def status_of(error: OrcError) -> Status:
+    """What an error on a host makes of it."""
+    return "unreachable" if isinstance(error, UnreachableError) else "failed"

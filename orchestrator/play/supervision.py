@@ -125,7 +125,7 @@ class Supervisor:
 
     def _say_begin(self, looks: Mapping[str, HostLook]) -> None:
         for host, why in unknown_hosts(looks).items():
-            self._emit(Event("warning", f"{host}: {why}; what runs there is unknown", host=host))
+            self._emit(Event("warning", f"{why}; what runs there is unknown", host=host))
         if not self._wanted(remember({}, looks)):
             text = f"nothing of {self.name} is there" if self.name else "nothing is deployed"
             self._emit(Event("note", f"{text} yet; waiting for it"))

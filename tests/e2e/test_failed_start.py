@@ -89,7 +89,28 @@ def test_a_host_that_drops_off_while_loading_is_waited_for(fleet: Fleet, orc: Or
     orc.wait_for_output("that is no dead rank", 30)
     assert up.poll() is None
     fleet.link_up("node02")
-    orc.wait_for_output("node02 can be reached again", 60)
+    orc.wait_for_output("[node02] can be reached again", 60)
     up.send_signal(2)
     assert up.wait(15) == 130
     assert orc("down").status == 0
+
+
+def test_what_is_not_known_of_a_host_that_dropped_off_is_not_told_as_stopped(
+    fleet: Fleet, orc: Orc
+) -> None:
+    orc = impatient(orc)
+    up = orc.start("up", *selection(fleet))
+    orc.wait_for_output(WAITING)
+    time.sleep(1)
+    fleet.link_down("node02")
+    fleet.host("node01").docker("kill", "--signal", "KILL", "orc-bad-r0-n0")
+    assert up.wait(90) == 2
+    said = orc.output()
+    fleet.link_up("node02")
+    assert "replica 0 failed: rank 0 on node01: exited 137 (SIGKILL)" in said
+    assert "warning: [node02] unknown whether what runs of replica 0 there has stopped" in said
+    assert "what runs of replica 0 is stopped on the other hosts" in said
+    assert "every rank" not in said.replace("TASK [Start all ranks of a replica together]", "")
+    assert orc("down").status == 0
+    assert container_ids(fleet) == {}
+    assert vllm_processes(fleet) == []

@@ -216,7 +216,8 @@ def probe_host(connection: Connection, model: str | None = None) -> HostFacts:
 def _refuse_unreachable(run: Run, hosts: list[str], report: Report) -> None:
     for name, why in run.unreachable.items():
         if name not in hosts:
-            run.say("warning", f"{why} (the plan does not use it; what runs there is unknown)")
+            text = f"{why} (the plan does not use it; what runs there is unknown)"
+            run.say("warning", text, host=name)
     _report_unreachable({n: why for n, why in run.unreachable.items() if n in hosts}, report)
     if any(name in hosts for name in run.unreachable):
         missing = ", ".join(name for name in hosts if name in run.unreachable)

@@ -11,7 +11,7 @@ from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.running import Running, hosts_of_batch, running
 from orchestrator.play.actions.stop_containers import STOP_SECONDS, stop_all, stop_containers
 from orchestrator.play.actions.wait_healthy import wait_for_groups
-from orchestrator.play.result import HostResult, Report
+from orchestrator.play.result import HostResult, Report, status_of
 from orchestrator.play.run import Run
 from orchestrator.runtime.aside_scripts import put_back_script, start_again_script
 from orchestrator.runtime.container import AFTER, BEFORE
@@ -74,8 +74,12 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
 def _stop_new(run: Run, seen: Running, replicas: list[int], report: Report) -> None:
     """A replica that was not there before the roll has nothing to go back to, and is not needed."""
     states = [state for replica in replicas for state in seen.of(replica)]
-    stop_containers(run.pool, states, seen.deployment, remove=False)
+    answers = stop_containers(run.pool, states, seen.deployment, remove=False)
     for state in states:
+        if error := answers[state.host]:
+            text = f"unknown whether {state.name} has stopped; there was none before: {error}"
+            report(HostResult(state.host, status_of(error), text, state.replica, state.rank))
+            continue
         text = f"{state.name} is stopped; there was none before"
         report(HostResult(state.host, "changed", text, state.replica, state.rank))
 

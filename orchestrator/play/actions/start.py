@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from orchestrator.errors import OrcError, UnreachableError
+from orchestrator.errors import OrcError
 from orchestrator.health.diagnosis import diagnose
-from orchestrator.health.observation import observe, run_script
+from orchestrator.health.observation import run_script
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments
-from orchestrator.play.actions.stop_containers import stop_all, stop_containers
-from orchestrator.play.result import HostResult, Report, Status
+from orchestrator.play.actions.stop_containers import stop_all
+from orchestrator.play.actions.stop_failed import stop_failed
+from orchestrator.play.result import HostResult, Report, status_of
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.scripts import STILL_RUNNING, Script, environment_file, start_script
@@ -79,10 +79,13 @@ def _clear(run: Run, states: Sequence[ContainerState]) -> None:
 
 
 def _forget(run: Run, replicas: set[int]) -> None:
-    """Remove what an earlier roll put aside: after this start it is not the spec before."""
+    """Remove what an earlier roll put aside: after this start it is not the spec before.
+
+    Raises OrcError when that does not work.
+    """
     seen = run.observation.aside(run.planned.name) if run.observation else ()
     states = [state for state in seen if state.replica in replicas]
-    stop_containers(run.pool, states, run.planned.name, remove=True)
+    stop_all(run, states, run.planned.name)
 
 
 def _start(
@@ -105,9 +108,8 @@ def _start(
     failed = []
     for host, answer in answers.items():
         if isinstance(answer, OrcError):
-            status: Status = "unreachable" if isinstance(answer, UnreachableError) else "failed"
             text = f"{answer}\n  whether anything was started there is unknown: orc status"
-            report(HostResult(host, status, text))
+            report(HostResult(host, status_of(answer), text))
             failed += by_host[host]
             continue
         for node, result in zip(by_host[host], answer, strict=True):
@@ -155,22 +157,14 @@ def _stop_failed(run: Run, failed: Sequence[LaunchSpec], begun: set[str]) -> Non
     started something is not known, so what is there of it is stopped.
     """
     replicas = {node.replica for node in failed}
-    hosts = dict.fromkeys(node.host for node in run.planned.everything if node.replica in replicas)
-    seen = observe(run.pool, hosts)
-    states = [s for s in seen.containers(run.planned.name) if s.replica in replicas]
-    ours = {(s.host, s.name): s.spec_hash for s in run.planned.everything}
-    running = [
-        s for s in states if s.running and (s.name in begun or ours.get((s.host, s.name)) == s.spec)
-    ]
-    errors = stop_containers(run.pool, running, run.planned.name, remove=False)
-    run.say("progress", _stopped_text(replicas, errors))
-
-
-def _stopped_text(replicas: set[int], errors: Mapping[str, OrcError | None]) -> str:
-    names = ", ".join(group_name(replica) for replica in sorted(replicas))
-    text = f"stopped every rank of {names}; the containers stay for orc logs"
-    trouble = [error for error in errors.values() if error is not None]
-    return text + "".join(f"\n{error}" for error in trouble)
+    nodes = [node for node in run.planned.everything if node.replica in replicas]
+    ours = {(node.host, node.name): node.spec_hash for node in nodes}
+    stop_failed(
+        run,
+        replicas,
+        [node.host for node in nodes],
+        lambda s: s.name in begun or ours.get((s.host, s.name)) == s.spec,
+    )
 
 
 ACTION = Action("start", StartArguments, perform, level="replica")

@@ -6,18 +6,16 @@ import threading
 from collections.abc import Sequence
 
 from orchestrator.deployment import Health
-from orchestrator.errors import OrcError
 from orchestrator.events.event import Event
 from orchestrator.health.endpoint import Target
 from orchestrator.health.failure import explain_failure
 from orchestrator.health.judge import RankKey, Verdict
-from orchestrator.health.observation import observe
 from orchestrator.health.targets import plan_targets
 from orchestrator.health.watch import Group, Patience, Watch, wait_healthy
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import group_name
 from orchestrator.play.action import Action, Arguments
-from orchestrator.play.actions.stop_containers import stop_containers
+from orchestrator.play.actions.stop_failed import stop_failed
 from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 
@@ -149,21 +147,7 @@ def _report_failed(run: Run, group: Group, verdict: Verdict, report: Report) -> 
 
 def stop_group(run: Run, group: Group) -> None:
     """Stop all ranks of a failed replica; the containers stay, so that orc logs can show them."""
-    assert run.name is not None
-    try:
-        seen = observe(run.pool, dict.fromkeys(rank.host for rank in group.ranks))
-        states = [s for s in seen.containers(run.name) if s.replica == group.replica and s.running]
-        answers = stop_containers(run.pool, states, run.name, remove=False)
-        errors = [answer for answer in answers.values() if answer is not None]
-    except OrcError as trouble:
-        errors = [trouble]
-    for error in errors:
-        run.say("warning", str(error))
-    if not errors:
-        text = (
-            f"stopped every rank of {group_name(group.replica)}; their containers stay for orc logs"
-        )
-        run.say("note", text, replica=group.replica)
+    stop_failed(run, [group.replica], [rank.host for rank in group.ranks])
 
 
 def _tell_unreachable(run: Run, groups: Sequence[Group], watch: Watch, told: set[str]) -> None:
@@ -176,7 +160,7 @@ def _tell_unreachable(run: Run, groups: Sequence[Group], watch: Watch, told: set
             text = f"{why}; that is no dead rank, so orc waits until it is back"
             run.say("warning", text, host=host)
     for host in told - set(now):
-        run.say("note", f"{host} can be reached again", host=host)
+        run.say("note", "can be reached again", host=host)
     told.clear()
     told.update(now)
 
