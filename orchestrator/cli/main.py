@@ -30,6 +30,7 @@ from orchestrator.cli.status import status
 from orchestrator.cli.up import up
 from orchestrator.cli.watch import watch
 from orchestrator.errors import ExitStatus, OrcError
+from orchestrator.events.undisturbed import silence
 
 app = typer.Typer(
     name="orc",
@@ -86,6 +87,8 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller (`orc plan >&-`)
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _Talk(sys.stderr.buffer, sys.stderr.encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         # What the terminal's encoding does not have is shown escaped, not as an error.
         if isinstance(stream, io.TextIOWrapper):
@@ -96,10 +99,22 @@ def main() -> None:
     except OSError as error:
         # Nobody reads on (`orc plan | head`), or there is no room; and the interpreter must not
         # try again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         if not isinstance(error, BrokenPipeError):
-            status = _fail(f"error: {_of_system(error)}", ExitStatus.INVALID, [])
+            text = f"error: standard output could not be written: {_of_system(error)}"
+            status = max(status, _fail(text, ExitStatus.INVALID, []))
     sys.exit(status)
+
+
+class _Talk(io.TextIOWrapper):
+    """Standard error: when nobody reads it any more (`2>&1 | head`), the work goes on."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            silence(self)
+            return len(text)
 
 
 def run(arguments: list[str]) -> int:

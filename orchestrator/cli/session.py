@@ -19,7 +19,7 @@ from orchestrator.errors import OrcError, UsageError, did_you_mean
 from orchestrator.secret import Secret
 
 if TYPE_CHECKING:
-    from orchestrator.events.console import Rendering
+    from orchestrator.events.rendering import Rendering
     from orchestrator.health.observation import Observation
     from orchestrator.inventory.load import Inventory
     from orchestrator.transport.pool import ConnectionPool

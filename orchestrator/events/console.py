@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.events.event import Event
 from orchestrator.events.json_lines import JsonLines
 from orchestrator.events.nodes_filter import NodesFilter
+from orchestrator.events.rendering import Rendering
+from orchestrator.events.undisturbed import Undisturbed
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -23,20 +25,11 @@ _COLOURS = {
 }
 
 
-class Rendering(Protocol):
-    """An observer of events that has to be closed at the end."""
-
-    def __call__(self, event: Event, /) -> None: ...
-    def close(self) -> None: ...
-
-
 def rendering(*, as_json: bool, stdout: TextIO) -> Rendering:
     """How events are shown: JSON lines on stdout, or text on stdout, live on a terminal."""
     if as_json:
-        return JsonLines(stdout)
-    if use_colour(stdout):
-        return LiveConsole(stdout)
-    return PlainConsole(stdout)
+        return Undisturbed(JsonLines(stdout), stdout)
+    return Undisturbed((LiveConsole if use_colour(stdout) else PlainConsole)(stdout), stdout)
 
 
 def use_colour(stream: TextIO) -> bool:

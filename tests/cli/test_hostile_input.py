@@ -213,6 +213,34 @@ def test_an_output_that_is_closed_or_full_is_no_traceback(
     assert ("No space left" in done.stderr) == (status == 1)
 
 
+@pytest.mark.parametrize(
+    ("shell", "why"),
+    [
+        ("| head -1", "Broken pipe"),
+        ("--json | head -1", "Broken pipe"),
+        ("> /dev/full", "No space left on device"),
+        ("2>&1 | head -1", ""),
+        (">&-", ""),
+    ],
+)
+def test_a_play_goes_on_when_nobody_reads_what_it_says(
+    tmp_path: Path, shell: str, why: str
+) -> None:
+    """What runs on the hosts is not left half done for the sake of a line that is not read."""
+    done = tmp_path / "done"
+    playbook = tmp_path / "p.yml"
+    wait = [{"run": "sleep 0.2"}] * 3
+    play = {"hosts": "localhost", "tasks": [*wait, {"run": f"touch {done}"}]}
+    playbook.write_text(yaml.safe_dump([play]))
+    inventory = tmp_path / "i.yml"
+    inventory.write_text("all: {hosts: {localhost: {ansible_connection: local}}}")
+    ended = _orc("play", str(playbook), "-i", str(inventory), shell=shell)
+    assert ended.returncode == 0, ended.stderr
+    assert done.exists()
+    assert "Traceback" not in ended.stderr
+    assert f"standard output cannot be written any more: {why}" in ended.stderr or not why
+
+
 def test_an_encoding_without_the_characters_shows_them_escaped(rack: str) -> None:
     done = _orc("plan", "-i", rack, *KIMI, "--draw", PYTHONIOENCODING="ascii")
     assert done.returncode == 0 and done.stderr == ""
