@@ -90,6 +90,7 @@ def compare(opened: Session, catalog: Catalog, wanted: Deployment) -> Comparison
     from orchestrator.health.observation import observe
     from orchestrator.planning.build import plan as make_plan
     from orchestrator.planning.drift import find_drift
+    from orchestrator.planning.keep_services import keep_services
     from orchestrator.planning.model_files import model_places
     from orchestrator.planning.port_use import ports_in_use
     from orchestrator.planning.running import running_placement
@@ -102,6 +103,7 @@ def compare(opened: Session, catalog: Catalog, wanted: Deployment) -> Comparison
     everything = [state for host in seen.hosts for state in host.containers]
     ports, running = ports_in_use(name, facts, everything), running_placement(name, everything)
     plan = make_plan(opened.inventory, catalog, wanted, facts, ports, running)
+    plan = keep_services(plan, everything)
     answering = [host.host for host in seen.hosts]
     details, salt, failed = fetch_details(opened.pool, answering, plan)
     broken = {**seen.broken, **{host: error.what for host, error in failed.items()}}

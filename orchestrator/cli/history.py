@@ -11,6 +11,7 @@ import typer
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import DeploymentArgument, JsonOption, VerboseOption
 from orchestrator.cli.session import Reach, session
+from orchestrator.errors import ExitStatus
 from orchestrator.planning.service import group_name
 
 if TYPE_CHECKING:
@@ -36,22 +37,27 @@ def history(
 
     with session(reach) as opened:
         hosts = list(opened.inventory.hosts)
-        changes, silent = read_history(opened.pool, hosts, name)
+        every, silent = read_history(opened.pool, hosts)
         answering = [host for host in hosts if host not in silent]
         locks, _ = found_locks(opened.pool, answering)
         watches, _ = found_locks(opened.pool, answering, "watches")
     going = {lock.holder.id for lock in locks} | {lock.name for lock in watches}
-    shown = changes[-last:]
+    shown = [change for change in every if name in (None, change.deployment)][-last:]
     if as_json:
         for change in shown:
             line = {**change.to_dict(), "state": state(change, going)}
             sys.stdout.write(json.dumps(line) + "\n")
     else:
         lines = [line for change in shown for line in _lines(change, going)]
-        lines = lines or ["nothing was changed yet, as far as is known"]
+        lines = lines or [_nothing(name, sorted({change.deployment for change in every}))]
         lines += [f"{host}: unknown: {why}" for host, why in silent.items()]
         sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+    return int(ExitStatus.UNREACHABLE if silent else ExitStatus.OK)
+
+
+def _nothing(name: str | None, known: list[str]) -> str:
+    text = f"nothing {f'of {name} ' if name else ''}was changed yet, as far as is known"
+    return f"{text}; known: {', '.join(known)}" if known else text
 
 
 def state(change: Change, going: set[str]) -> str:
@@ -75,8 +81,13 @@ def _lines(change: Change, going: set[str]) -> list[str]:
     if change.cause:
         lines.append(f"  cause: {printable(change.cause)}")
     for number, spec in sorted(change.groups.items()):
+        before = spec.before or "new"
         after = "the same" if spec.after == spec.before else spec.after or "removed"
         healthy = change.healthy_seconds.get(number)
-        seconds = "" if healthy is None else f", healthy after {healthy:.0f} s"
-        lines.append(f"  {group_name(number)}: {spec.before or 'new'} -> {after}{seconds}")
+        how = "" if healthy is None else f", healthy after {healthy:.0f} s"
+        if number in change.untouched:
+            how = ", not begun"
+        elif number in change.put_back:
+            how = f", failed; put back to {spec.before}"
+        lines.append(f"  {group_name(number)}: {before} -> {after}{how}")
     return lines

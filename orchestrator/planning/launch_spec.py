@@ -18,7 +18,8 @@ from orchestrator.topology.layout import GpuRank, Role
 START_ONLY = frozenset({"VLLM_ENGINE_READY_TIMEOUT_S"})
 # A label: as orc.ports, of what starts later; `HOST:` before them where that is another host.
 RESERVED_PORTS = "orc.reserved-ports"
-NOT_WHAT_RUNS = frozenset({"orc.version", "orc.gpus", RESERVED_PORTS})
+IMAGE = "orc.image"  # a service's, as it was asked for; it counts as the image
+NOT_WHAT_RUNS = frozenset({"orc.version", "orc.gpus", RESERVED_PORTS, IMAGE})
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from orchestrator.deployment import Deployment
 from orchestrator.inventory.host import Host
-from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.launch_spec import IMAGE, LaunchSpec
 from orchestrator.runtime.container import Container
 from orchestrator.secret import Secret
 from orchestrator.topology.layout import Slot
@@ -66,6 +66,7 @@ def service_spec(service: Service, host: Host, deployment: Deployment, image: st
         "orc.role": service.role,
         "orc.nodes": str(service.group_size),
         "orc.version": __version__,
+        IMAGE: image,
         "orc.ports": ",".join(f"{use}={port}" for use, port in service.ports.items()),
     }
     if service.endpoint and service.model:

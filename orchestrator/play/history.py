@@ -39,7 +39,9 @@ class Change:
     """One change. `ended` is None while it goes on, and for ever when its orc was killed.
 
     Moments are seconds since the epoch by the clock of the machine that made the change;
-    `healthy_seconds` is how long each group took from its start until it answered.
+    `healthy_seconds` is how long each group took from its start until it answered. Of `groups`,
+    those that are `untouched` were to be changed and were not, as far as it came; those that were
+    `put_back` were changed, failed, and run the spec before again.
     """
 
     id: str
@@ -55,6 +57,8 @@ class Change:
     result: str | None = None
     exit_status: int | None = None
     healthy_seconds: dict[int, float] = field(default_factory=dict)
+    untouched: list[int] = field(default_factory=list)
+    put_back: list[int] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -74,6 +78,8 @@ class Change:
             "result": self.result,
             "exit_status": self.exit_status,
             "healthy_seconds": {str(n): seconds for n, seconds in self.healthy_seconds.items()},
+            "untouched": self.untouched,
+            "put_back": self.put_back,
         }
 
 
@@ -178,6 +184,8 @@ def _parse(line: str) -> Change | None:
             result=data.get("result"),
             exit_status=None if exit_status is None else int(exit_status),
             healthy_seconds={int(n): float(s) for n, s in data["healthy_seconds"].items()},
+            untouched=[int(number) for number in data.get("untouched", ())],
+            put_back=[int(number) for number in data.get("put_back", ())],
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -23,11 +23,14 @@ _RESULTS = {
 }
 
 
-def begin_change(run: Run, groups: Mapping[int, SpecChange], cause: str = "") -> None:
+def begin_change(
+    run: Run, groups: Mapping[int, SpecChange], cause: str = "", *, ahead: bool = False
+) -> None:
     """Write that a change begins, on every host whose lock the run holds and with the user.
 
-    A second call in the same run adds to the groups. Does nothing without a lock (`--check`).
-    A line that cannot be written is warned of.
+    A second call in the same run adds to the groups. `ahead`: they are what is wanted; which of
+    them are touched shows later, in `run.touched`. Does nothing without a lock (`--check`). A
+    line that cannot be written is warned of.
     """
     if run.lock is None or run.name is None:
         return
@@ -44,6 +47,8 @@ def begin_change(run: Run, groups: Mapping[int, SpecChange], cause: str = "") ->
             hosts=list(run.lock.hosts),
         )
     run.change.groups |= groups
+    if not ahead:
+        run.touched |= set(groups)
     _write(run, "begin", run.change)
 
 
@@ -55,7 +60,13 @@ def end_change(run: Run, status: ExitStatus) -> None:
     change.ended = round(time.time(), 3)
     change.exit_status = int(status)
     change.result = _RESULTS.get(status, "failed")
-    change.healthy_seconds |= {n: round(s, 1) for n, s in run.healthy_after.items()}
+    if change.result == "refused" and run.touched:
+        change.result = "failed"
+    change.untouched = sorted(set(change.groups) - run.touched)
+    change.put_back = sorted(run.put_back & run.stopped_replicas)
+    # What went back took its time with the spec before.
+    healthy = {n: s for n, s in run.healthy_after.items() if n not in change.put_back}
+    change.healthy_seconds |= {n: round(s, 1) for n, s in healthy.items()}
     _write(run, "end", change)
     run.change = None
 

@@ -54,6 +54,7 @@ class Run:
     plan: Plan | None = None
     observation: Observation | None = None
     decision: Decision | None = None
+    touched: set[int] = field(default_factory=set)  # groups of which it stopped or started any
     started: set[int] = field(default_factory=set)  # replicas that this run started
     stopped: int = 0  # containers that this run stopped
     rolling: tuple[int, ...] | None = None  # the replicas that a roll goes over, in its order

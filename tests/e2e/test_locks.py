@@ -159,7 +159,7 @@ def test_check_takes_no_lock_and_writes_no_history(fleet: Fleet, orc: Orc) -> No
     assert orc("up", *selection(fleet, "dry"), "--check").status == 0
     assert orc("check", *selection(fleet, "dry")).status == 0
     assert orc("lock", "release", "dry").status == 0
-    assert "nothing was changed yet" in orc("history", "dry").out
+    assert "nothing of dry was changed yet" in orc("history", "dry").out
 
 
 def test_history_tells_who_did_what_from_any_machine(

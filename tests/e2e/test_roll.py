@@ -95,6 +95,9 @@ def test_a_canary_that_cannot_start_is_put_back_and_the_others_are_not_touched(
         assert "boom" in rolled.text
         now = container_ids(fleet)
         assert {name: now[name] for name in before} == before  # the very same containers
+        history = orc("history", "pair").out.splitlines()[-2:]
+        assert "replica 0: " in history[0] and "failed; put back to " in history[0]
+        assert "replica 1: " in history[1] and "not begun" in history[1]
         assert_serving(orc, {0: "healthy", 1: "healthy"})
 
         again = orc("roll", *words, "--set", "env.MARK=new", "--resume")
@@ -103,6 +106,31 @@ def test_a_canary_that_cannot_start_is_put_back_and_the_others_are_not_touched(
         assert "done already" not in again.text  # what was put back is rolled
         assert environment(fleet, "orc-pair-r1-n0")["MARK"] == "new"
     assert load.failures == []
+
+
+def test_a_roll_to_another_image_leaves_the_router_alone(fleet: Fleet, orc: Orc) -> None:
+    """It has the engines' image, for want of another; that it restarts has to be asked for."""
+    same = (*TINY, "--name", "pair", "--replicas", "2", "--set", "router.policy=round_robin")
+    up = orc("up", *same, "--image", fleet.fast_image, "--json")
+    assert up.status == 0, up.text
+    router = container_ids(fleet)["orc-pair-router"]
+    new = (*same, "--image", f"{fleet.fast_image}-other")
+    with Load(str(up.events()[-1]["data"]["router"]), MODEL) as load:
+        load.wait_for(20)
+        rolled = orc("roll", *new)
+        load.wait_for(20)
+        assert rolled.status == 0, rolled.text
+        assert "the router keeps running from" in rolled.text
+    assert load.failures == []
+    assert container_ids(fleet)["orc-pair-router"] == router
+    assert orc("diff", *new).status == 0
+    assert "is unchanged" in orc("up", *new).out
+    policy = orc("roll", *new, "--set", "router.policy=random")
+    assert policy.status == 0, policy.text
+    assert "no request gets through while the router restarts" in policy.text
+    assert container_ids(fleet)["orc-pair-router"] != router
+    assert orc("up", *new, "--set", "router.policy=random", "--replace").status == 0
+    assert orc("down", "pair", "--yes").status == 0
 
 
 def test_a_roll_that_was_killed_is_gone_on_with(

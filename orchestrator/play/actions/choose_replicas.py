@@ -10,7 +10,7 @@ from orchestrator.errors import DeploymentError, ErrorGroup, InputError
 from orchestrator.health import router_api
 from orchestrator.health.probe import probe_endpoints
 from orchestrator.planning.rolling import rolled
-from orchestrator.planning.service import group_name
+from orchestrator.planning.service import ROUTER_GROUP, group_name
 from orchestrator.planning.spec_before import spec_before
 from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.running import Running, running
@@ -71,8 +71,9 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
         run.rolling = (run.surge, *(number for number in run.rolling if number != run.surge))
     for number in sorted(set(done) - set(run.rolling)):  # one that was put back is rolled again
         run.say("note", f"{group_name(number)} is done already", replica=number)
-    _ask(run, _costs(seen, run.rolling, start_seconds(changes)))
-    begin_change(run, {number: _change(run, seen, number) for number in run.rolling})
+    _ask(run, _costs(run, seen, start_seconds(changes)))
+    changes_to = {number: _change(run, seen, number) for number in run.rolling}
+    begin_change(run, changes_to, ahead=True)
     for state in seen.states:
         if state.replica in run.rolling:
             report(HostResult(state.host, "ok", f"{state.name} will be rolled", state.replica))
@@ -166,14 +167,20 @@ def _change(run: Run, seen: Running, replica: int) -> SpecChange:
     return SpecChange(before, group_spec(seen.aside_of(replica)) or before)
 
 
-def _costs(seen: Running, rolling: Sequence[int], seconds: Mapping[int, float]) -> str | None:
+def _costs(run: Run, seen: Running, seconds: Mapping[int, float]) -> str | None:
     """What does not serve meanwhile, and for how long, going by the last starts."""
+    rolling = run.rolling or ()
     known = [seconds[number] for number in rolling if number in seconds]
     took = f"about {max(known):.0f} s" if known else "as long as a start takes"
     if rolling and len(seen.numbers) == 1:
         return f"{seen.deployment} has one replica: it does not serve while it restarts, {took}"
     if rolling and seen.router is None:
         return f"there is no router: each replica does not answer while it restarts, {took}"
+    restarted = run.decision.of("restart") if run.plan and run.decision else ()
+    for one in restarted:
+        if one.replica == ROUTER_GROUP and seen.router is not None:
+            why = "; ".join(one.reasons)
+            return f"no request gets through while the router restarts, at the end: {why}"
     return None
 
 

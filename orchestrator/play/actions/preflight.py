@@ -16,6 +16,7 @@ from orchestrator.health.observation import Observation, observe
 from orchestrator.planning.build import plan
 from orchestrator.planning.decision import Decision, ReplicaDecision, decide
 from orchestrator.planning.drift import drift_lines, find_drift
+from orchestrator.planning.keep_services import keep_services
 from orchestrator.planning.model_files import model_places
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.port_use import ports_in_use, with_planned_ports
@@ -40,11 +41,13 @@ _MOST_PLANS = 5  # before it is given up; another's change between plan and lock
 class PreflightArguments(Arguments):
     """`replace`: a deployment of the same name that runs another spec may be replaced. `lock`:
     hold its lock from here on, since it will be changed. `surge`: plan one replica more, which
-    a roll starts first and stops at its end."""
+    a roll starts first and stops at its end. `keep_services`: a router or KV store that differs
+    from the plan by its image alone, and none was asked for by name, keeps what it runs."""
 
     replace: bool = False
     lock: bool = True
     surge: bool = False
+    keep_services: bool = True
 
 
 def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
@@ -57,6 +60,8 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     run.name = run.deployment.deployment_name()
     look = _planned(run, report, lock=arguments.lock and not run.check, surge=arguments.surge)
     run.observation = look.observation
+    if arguments.keep_services:
+        run.plan = keep_services(run.planned, look.everything)
     for note in run.planned.notes:
         run.say("note", note)
     hosts, everything = look.hosts, look.everything
@@ -81,7 +86,7 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
     if run.diff:
         _say_differences(run, everything)
     if not all_kept(run.decision) and all(result.status != "failed" for result in results):
-        begin_change(run, _spec_changes(run.planned, run.decision))
+        begin_change(run, _spec_changes(run.planned, run.decision), ahead=True)
 
 
 @dataclass(frozen=True, slots=True)

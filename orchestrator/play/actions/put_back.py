@@ -51,6 +51,7 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
         for state in spec_before(seen.of(replica), seen.aside_of(replica)).newer
         if (state.host, state.name) not in before
     ]
+    run.touched |= set(replicas)
     stop_all(run, extra, seen.deployment)
     on_each_host(
         run,

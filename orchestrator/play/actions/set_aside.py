@@ -44,6 +44,7 @@ def perform(run: Run, _: SetAsideArguments, report: Report) -> None:
             text = f"would stop and remove {state.name}"
             report(HostResult(state.host, "changed", text, state.replica, state.rank))
         return
+    run.touched |= set(replicas)
     stop_all(run, dropped, seen.deployment)
     for state in states:
         run.say("progress", f"stopping {state.name}", host=state.host)

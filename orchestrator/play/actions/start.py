@@ -50,6 +50,7 @@ def start_groups(
     if run.check:
         _say_what(clear, nodes, report)
         return
+    run.touched |= {decision.replica for decision in (*starting, *going)}
     _clear(run, clear)
     if run.rolling is None:
         _forget(run, {decision.replica for decision in starting})

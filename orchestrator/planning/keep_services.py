@@ -1,0 +1,50 @@
+"""Another image for the engines is no reason to restart what stands beside them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from orchestrator.planning.launch_spec import IMAGE, LaunchSpec
+from orchestrator.planning.plan import Plan
+from orchestrator.planning.service import group_name
+from orchestrator.runtime.containers import ContainerState
+
+
+def keep_services(plan: Plan, containers: Iterable[ContainerState]) -> Plan:
+    """The plan with the images that its router and KV store run from, where nothing but the image
+    differs and none was asked for by name.
+
+    They take the engines' image only for want of another. To restart a router is to lose the
+    requests of that moment, and to restart a store is to lose what it holds.
+    """
+    running = [s for s in containers if s.deployment == plan.name and s.running and not s.aside]
+    router, services = plan.router, plan.services
+    notes = []
+    if router is not None and not (plan.deployment.router and plan.deployment.router.image):
+        (router,) = _kept([router], running)
+    services = tuple(_kept(services, running))
+    for before, after in ((plan.services[:1], services[:1]), ([plan.router], [router])):
+        for old, new in zip(before, after, strict=True):
+            if old is not None and new is not None and old.image != new.image:
+                name = group_name(new.replica)
+                notes.append(f"the {name} keeps running from {new.image}, not {old.image}")
+    return replace(plan, router=router, services=services, notes=(*plan.notes, *notes))
+
+
+def _kept(specs: Sequence[LaunchSpec], running: Sequence[ContainerState]) -> list[LaunchSpec]:
+    """A group with its running image, if that makes all of it what runs; else as it was."""
+    seen = {(state.host, state.name): state for state in running}
+    kept = []
+    for spec in specs:
+        state = seen.get((spec.host, spec.name))
+        image = state.labels.get(IMAGE) if state else None
+        if state is None or image is None:
+            return list(specs)
+        labels = {**spec.container.labels, IMAGE: image}
+        container = replace(spec.container, image=image, labels=labels)
+        same = replace(spec, image=image, container=container)
+        if same.spec_hash != state.spec:
+            return list(specs)
+        kept.append(same)
+    return kept
