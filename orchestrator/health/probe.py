@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrator.errors import OrcError
+from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.endpoint import EndpointCheck, Target, check_endpoint
 from orchestrator.transport.connection import Connection
 from orchestrator.transport.pool import ConnectionPool
@@ -45,3 +45,19 @@ def probe_endpoints(
         else:
             checks |= dict(answer)
     return {target: checks[target] for target in targets}
+
+
+def require_key(pool: ConnectionPool, targets: Sequence[Target]) -> None:
+    """Raises DeploymentError where an endpoint that answers wants another API key than orc has.
+
+    To be asked before it is stopped: without the key, it could not be told afterwards whether it
+    answers again.
+    """
+    checks = probe_endpoints(pool, targets, completion=False)
+    refused = [target.url for target, check in checks.items() if check.key_refused]
+    if refused:
+        raise DeploymentError(
+            f"{refused[0]} wants an API key",
+            why="without it, it cannot be seen whether it answers again; nothing was stopped",
+            hint="set VLLM_API_KEY to it where orc runs",
+        )

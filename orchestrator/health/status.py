@@ -162,8 +162,17 @@ def _replica(
     notes = [
         f"the router sends no requests to {url}" for url in seen.left_out if url in _urls(states)
     ]
+    notes += [
+        f"{target.url}: no completion could be asked for: {check.detail}"
+        for target, check in endpoints
+        if check.key_refused
+    ]
     notes += _oddities(states)
     return ReplicaStatus(number, health, detail, tuple(ranks), endpoints, loads, tuple(notes))
+
+
+def _well(check: EndpointCheck) -> bool:
+    return check.healthy or (check.key_refused and check.stage != "health")
 
 
 def _urls(states: Sequence[ContainerState]) -> set[str]:
@@ -231,7 +240,8 @@ def _judge(
         dead.sort(key=lambda rank: -ages.get((rank.role, rank.rank), 0.0))
         named = "; ".join(f"rank {r.rank} on {r.host or 'no host'}: {r.state}" for r in dead)
         return "failed", named
-    unwell = [(target, check) for target, check in endpoints if not check.healthy]
+    # /health was well, which is the engine's word; only the completion could not be asked for.
+    unwell = [(target, check) for target, check in endpoints if not _well(check)]
     if unwell and all(check.slow for _, check in unwell):
         return "slow", "; ".join(check.detail for _, check in unwell)
     if unwell:

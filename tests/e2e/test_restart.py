@@ -108,7 +108,13 @@ def test_a_server_that_wants_another_key_is_not_stopped_for_it(fleet: Fleet, orc
     words = (*TINY, "--name", "keyed", "--image", fleet.fast_image)
     up = orc("up", *words, "--set", "env.VLLM_API_KEY=key-12345")
     assert up.status == 0, up.text
-    restart = orc("restart", "keyed")
-    assert restart.status == 2 and "set VLLM_API_KEY" in restart.text
+    before = started(fleet)
+    for command in (("restart", "keyed"), ("roll", "keyed", "--yes")):
+        refused = orc(*command)
+        assert refused.status == 2 and "set VLLM_API_KEY" in refused.text
+        assert "nothing was stopped" in refused.text
+    assert started(fleet) == before
+    status = orc("status", "keyed")
+    assert status.status == 0 and "no completion could be asked for" in status.text
     assert orc("status", "keyed", VLLM_API_KEY="key-12345").status == 0
     assert orc("restart", "keyed", VLLM_API_KEY="key-12345").status == 0

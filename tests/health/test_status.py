@@ -79,6 +79,15 @@ def test_an_endpoint_that_answers_500_has_failed() -> None:
     assert URL in status.replicas[0].detail
 
 
+def test_a_refused_key_is_said_and_no_failure() -> None:
+    """/health was well before the key was asked for; a proxy that refuses that, too, hides it."""
+    status = one(BOTH, EndpointCheck("models", "it wants an API key", status=401, final=True))
+    assert (status.replicas[0].health, status.failed) == ("healthy", False)
+    note = f"{URL}: no completion could be asked for: it wants an API key"
+    assert note in status.replicas[0].notes
+    assert one(BOTH, EndpointCheck("health", "/health answers 401", status=401)).failed
+
+
 def test_a_slow_completion_is_no_failure() -> None:
     check = EndpointCheck("completion", "no answer in 5 s", slow=True)
     status = one(BOTH, check)

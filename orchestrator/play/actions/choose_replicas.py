@@ -8,7 +8,7 @@ from typing import Literal
 
 from orchestrator.errors import DeploymentError, ErrorGroup, InputError
 from orchestrator.health import router_api
-from orchestrator.health.probe import probe_endpoints
+from orchestrator.health.probe import probe_endpoints, require_key
 from orchestrator.planning.rolling import rolled
 from orchestrator.planning.service import ROUTER_GROUP, group_name
 from orchestrator.planning.spec_before import spec_before
@@ -71,6 +71,8 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
         run.rolling = (run.surge, *(number for number in run.rolling if number != run.surge))
     for number in sorted(set(done) - set(run.rolling)):  # one that was put back is rolled again
         run.say("note", f"{group_name(number)} is done already", replica=number)
+    if run.plan is None:  # it has the key
+        require_key(run.pool, [target for n in run.rolling for target in seen.targets(n)])
     _ask(run, _costs(run, seen, start_seconds(changes)))
     changes_to = {number: _change(run, seen, number) for number in run.rolling}
     begin_change(run, changes_to, ahead=True)

@@ -12,6 +12,7 @@ from orchestrator.errors import DeploymentError, ErrorGroup, InputError, OrcErro
 from orchestrator.health.groups import groups_by_labels
 from orchestrator.health.judge import RankKey
 from orchestrator.health.observation import Observation, observe
+from orchestrator.health.probe import require_key
 from orchestrator.health.status import missing_ranks
 from orchestrator.planning.port_use import labelled_ports
 from orchestrator.planning.service import KV_STORE_GROUP, ROUTER_GROUP, group_name
@@ -57,6 +58,8 @@ def perform(run: Run, arguments: RestartArguments, report: Report) -> None:
         return
     hold_lock(run, hosts)
     groups = _chosen(run, arguments, observe(run.pool, run.inventory.hosts))
+    found = groups_by_labels(state for states in groups.values() for state in states)
+    require_key(run.pool, [target for group in found for target in group.targets])
     specs = {number: group_spec(states) for number, states in groups.items()}
     begin_change(run, {number: SpecChange(spec, spec) for number, spec in specs.items()})
     _stop(run, groups)
