@@ -114,7 +114,10 @@ class Deployment(_Selection):
         default=None, description="how to split the model; else what the recipe recommends"
     )
     nodes: int | None = Field(
-        default=None, ge=1, le=_MOST, description="hosts per replica; else what the model needs"
+        default=None,
+        ge=1,
+        le=_MOST,
+        description="hosts per replica; else one, or for a multi-node strategy all shared out",
     )
     pools: dict[Literal["prefill", "decode"], Pool | int] | None = Field(
         default=None, description="pd_cluster: nodes of each pool, or `{nodes, parallelism}`"

@@ -117,7 +117,9 @@ def _difference(spec: LaunchSpec | None, state: ContainerState) -> list[str]:
     if _repository(state.image) != _repository(spec.image):
         fields.append(f"image {state.image} -> {spec.image}")
     if not fields:
-        fields.append("its image tag, environment, mounts or container options")
+        fields.append(
+            "its image tag, environment, mounts or container options (orc diff says which)"
+        )
     return [f"{state.name} on {state.host} runs another spec: {'; '.join(fields)}"]
 
 

@@ -79,6 +79,12 @@ def test_a_router_is_well_while_one_of_its_workers_is_not(fleet: Fleet, orc: Orc
     found = {group["replica"]: group["health"] for group in deployment["replicas"]}
     assert found == {-2: "healthy", 0: "healthy", 1: "failed"}
     assert status.status == 2
+    for _ in range(8):  # some of them fail, and the router shuts the worker out for it
+        httpx.post(f"{router}/v1/completions", json={"model": "x", "prompt": "x"}, timeout=30)
+    assert orc("up", *words).status == 0
+    assert list(workers(router).values()) == [True, True]
+    rolled = orc("roll", "half", "--yes")  # which needs that each can stand in for the other
+    assert rolled.status == 0, rolled.text
     assert orc("down", "half", "--yes").status == 0
     assert nothing_runs(fleet)
 
