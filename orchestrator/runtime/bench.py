@@ -37,25 +37,31 @@ def bench_command(
 ) -> list[str]:
     """The benchmark of a server that was started with `serve`, at `url`.
 
-    Random prompts, of lengths that fit into its --max-model-len; `more` comes last and wins.
+    Random prompts, of lengths that fit into its --max-model-len; a flag of `more` takes the place
+    of ours.
     """
     model = serve[2] if len(serve) > 2 else served_model
     length = _value(serve, "--max-model-len") or ""
     longest = int(length) if length.isdigit() else 1 << 30
-    words = [
-        *("vllm", "bench", "serve", "--base-url", url),
-        *("--model", model, "--served-model-name", served_model),
-        *("--dataset-name", "random", "--ignore-eos", "--disable-tqdm"),
-        *("--random-input-len", str(min(INPUT_TOKENS, longest // 2))),
-        *("--random-output-len", str(min(OUTPUT_TOKENS, longest // 4))),
-        *("--num-prompts", str(PROMPTS), "--max-concurrency", str(CONCURRENCY)),
-    ]
+    ours = {
+        "--base-url": url,
+        "--model": model,
+        "--served-model-name": served_model,
+        "--dataset-name": "random",
+        "--random-input-len": str(min(INPUT_TOKENS, longest // 2)),
+        "--random-output-len": str(min(OUTPUT_TOKENS, longest // 4)),
+        "--num-prompts": str(PROMPTS),
+        "--max-concurrency": str(CONCURRENCY),
+    }
     for flag in ("--tokenizer", "--tokenizer-mode"):
         if value := _value(serve, flag):
-            words += [flag, value]
+            ours[flag] = value
+    given = {word.partition("=")[0] for word in more}
+    words = [word for flag, value in ours.items() if flag not in given for word in (flag, value)]
+    switches = ["--ignore-eos", "--disable-tqdm"]
     if "--trust-remote-code" in serve:
-        words.append("--trust-remote-code")
-    return [*words, *more]
+        switches.append("--trust-remote-code")
+    return ["vllm", "bench", "serve", *words, *switches, *more]
 
 
 def _value(words: Sequence[str], flag: str) -> str | None:

@@ -93,3 +93,8 @@ def test_the_command_fits_the_servers_length_and_own_arguments_win() -> None:
     assert words[-3:] == ["--trust-remote-code", "--seed", "3"]
     plain = bench_command(serve[:3], "http://a:1", "name")
     assert dict(pairwise(plain))["--random-input-len"] == "1024"
+    own = ["--num-prompts", "2", "--random-input-len=8"]
+    mine = bench_command(serve[:3], "http://a:1", "name", own)
+    assert mine[-3:] == own and "--max-concurrency" in mine
+    assert [word.partition("=")[0] for word in mine].count("--num-prompts") == 1
+    assert [word.partition("=")[0] for word in mine].count("--random-input-len") == 1
