@@ -7,7 +7,7 @@ out when it is asked for, since that takes a second pass and only errors need it
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.secret import REDACTED, is_secret_name
+from orchestrator.yaml_loader import SafeLoader
 
 Key = str | int
 MAX_BYTES = 64 * 1024 * 1024
@@ -24,62 +25,6 @@ MAX_DEPTH = 100  # levels of mappings and lists: what walks them recursively mus
 MAX_ALIASED = 1_000_000  # values that a document may hold once its aliases are written out
 _MAX_SHOWN = 120  # characters of a line in a message
 Model = TypeVar("Model", bound=BaseModel)
-
-
-@dataclass(frozen=True, slots=True)
-class VaultText:
-    """A value under `!vault`: text that Ansible Vault encrypted."""
-
-    ciphertext: str
-
-
-class UntemplatedText(str):
-    """A value under `!unsafe`: text in which `{{` means nothing."""
-
-    __slots__ = ()
-
-
-class _Loader(yaml.CSafeLoader):
-    """PyYAML's safe C loader, which also refuses a key that a mapping holds twice."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """A value that its tag, written or guessed, cannot have (`2020-13-45`, `!!int x`) is an
-        error of the file at its place, whichever exception PyYAML makes of it."""
-        try:
-            return super().construct_object(node, deep)
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, ValueError):
-            kind = node.tag.removeprefix("tag:yaml.org,2002:")
-            raise yaml.constructor.ConstructorError(
-                None, None, f"this cannot be read as {kind}; text goes into quotes", node.start_mark
-            ) from None
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: dict[Any, yaml.Mark] = {}
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key!r} stands here twice", key_node.start_mark
-                )
-            if isinstance(key, Hashable):
-                seen[key] = key_node.start_mark
-        return super().construct_mapping(node, deep)
-
-
-def _construct_vault(loader: yaml.CSafeLoader, node: yaml.Node) -> VaultText:
-    text = loader.construct_yaml_str(node)  # refuses a list or a mapping
-    return VaultText(text)
-
-
-def _construct_unsafe(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
-    text = loader.construct_yaml_str(node)
-    return UntemplatedText(text)
-
-
-_Loader.add_constructor("!vault", _construct_vault)
-_Loader.add_constructor("!unsafe", _construct_unsafe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +172,7 @@ def expand_user(path: Path | str) -> Path:
 def parse_document(text: str, path: str) -> Document:
     """`text` as YAML; `path` is what messages call it. Raises InputError as `read_document`."""
     try:
-        data = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, see above
+        data = yaml.load(text, Loader=SafeLoader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text, path) from None
     except yaml.YAMLError as error:

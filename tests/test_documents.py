@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.deployment import Deployment
-from orchestrator.documents import VaultText, parse_document, read_document
+from orchestrator.documents import parse_document, read_document
 from orchestrator.errors import InputError
+from orchestrator.yaml_loader import VaultText
 
 
 def fault(text: str) -> str:

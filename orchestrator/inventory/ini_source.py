@@ -15,6 +15,7 @@ from orchestrator.errors import InputError, did_you_mean
 from orchestrator.inventory.group_tree import UNGROUPED, GroupTree
 from orchestrator.inventory.layers import Layer
 from orchestrator.inventory.yaml_source import PRIORITY, group_priority, host_names
+from orchestrator.yaml_loader import is_too_large
 
 Part = Literal["hosts", "children", "vars"]
 
@@ -189,9 +190,9 @@ def literal(text: str) -> Any:
     """
     try:
         value = ast.literal_eval(text)
+        return text if value is ... else _plain(value)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
-    return text if value is ... else _plain(value)
 
 
 def _plain(value: Any) -> Any:
@@ -201,6 +202,8 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, bytes):
         return value.decode(errors="replace")
+    if is_too_large(value):
+        raise ValueError("a number too large to be one")
     if value is None or isinstance(value, str | int | float):
         return value
     return str(value)

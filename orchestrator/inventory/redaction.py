@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.documents import VaultText
 from orchestrator.secret import REDACTED, Secret, holds_login, is_secret_name
+from orchestrator.yaml_loader import VaultText
 
 _PASSWORD_NAME = re.compile(r"ansible_(.+_)?(pass|password|passwd|passphrase)")
 

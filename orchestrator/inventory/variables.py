@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from orchestrator.deployment import check_variable
-from orchestrator.documents import Key, UntemplatedText, VaultText
+from orchestrator.documents import Key
 from orchestrator.errors import InputError, OrcError, did_you_mean
 from orchestrator.inventory.layers import Layer, Variable, merge_keys
 from orchestrator.inventory.lookups import Lookups, MissingValue
@@ -20,6 +20,7 @@ from orchestrator.inventory.redaction import (
     reveal,
 )
 from orchestrator.secret import REDACTED, Secret, is_secret_name
+from orchestrator.yaml_loader import UntemplatedText, VaultText
 
 ENVIRONMENT = "orc_env"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from orchestrator.documents import UntemplatedText
+from orchestrator.yaml_loader import UntemplatedText
 
 # One bare Jinja2 expression, or what YAML made of `true` and `false`.
 Condition = str | bool

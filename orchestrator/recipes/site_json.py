@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator.documents import Document, check_text, read_text
 from orchestrator.errors import InputError
+from orchestrator.yaml_loader import parse_json
 
 _NEEDED = ("hf_id", "meta", "model", "variants")
 _RENDERED = ("hf_id", "recommended_command", "source")
@@ -26,7 +27,7 @@ def read_site_json(path: Path) -> tuple[str, Document, dict[str, Any]]:
     """
     text = read_text(path)
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}:{error.colno}"
         raise InputError(f"not JSON: {error.msg}", where=where) from None

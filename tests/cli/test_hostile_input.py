@@ -30,6 +30,11 @@ RACK = {
         },
     }
 }
+ABSURD_NUMBERS = (
+    *("9" * 5000, "-" + "9" * 500, "9_" * 500 + "9", "9" * 5000 + ".0"),
+    *("0x" + "f" * 6000, "-0x" + "f" * 100, "0" + "7" * 6000, "0b" + "1" * 300),
+    *("9" + ":59" * 3000, "9" + ":59" * 100, "{0x" + "f" * 100 + ": 1}"),
+)
 LAUGHS = "{a: &a [x, x, x, x, x, x, x, x, x], " + ", ".join(
     f"{name}: &{name} [{', '.join(['*' + above] * 9)}]"
     for above, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -68,7 +73,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
         ("!!float abc", "cannot be read as float"),
         ("!!bool abc", "cannot be read as bool"),
         ("!!timestamp abc", "cannot be read as timestamp"),
-        ("9" * 5000, "cannot be read as int"),
+        *((text, "this number is too large") for text in ABSURD_NUMBERS),
         ("!vault {a: 1}", "expected a scalar"),
         ("[" * 200 + "]" * 200, "nested deeper than 100 levels"),
         (LAUGHS, "aliases (*name) stand for more than 1000000 values"),
@@ -83,6 +88,35 @@ def test_a_value_that_is_none_is_refused_at_its_place(
     assert said in message
     assert str(path) in message
     assert len(message) < 600
+
+
+@pytest.mark.parametrize("number", ABSURD_NUMBERS)
+def test_an_absurd_number_is_refused_wherever_yaml_is_read(
+    tmp_path: Path, rack: str, refused: Refused, number: str
+) -> None:
+    deployment, playbook, recipe = (tmp_path / name for name in ("d.yml", "p.yml", "r.yaml"))
+    deployment.write_text(f"recipe: moonshotai/Kimi-K2.6\nport: {number}\n")
+    playbook.write_text(f"- hosts: all\n  tasks:\n  - pause: {{seconds: {number}}}\n")
+    recipe.write_text(f"meta: {number}\n")
+    fine = tmp_path / "fine.yml"
+    fine.write_text("- hosts: all\n  tasks: [{pause: {seconds: 0}}]\n")
+    for words, place in (
+        (("plan", "-i", rack, "-d", str(deployment)), f"{deployment}:2:"),
+        (("play", str(playbook), "-i", rack, "--check"), f"{playbook}:3:"),
+        (("play", str(fine), "-i", rack, "--check", "-e", f"x={number}"), "-e x:1:"),
+        (("plan", "-i", rack, *KIMI, "--set", f"args.x={number}"), "--set args.x:1:"),
+        (("recipes", "show", str(recipe)), f"{recipe}:1:"),
+    ):
+        message = refused(*words)
+        assert "this number is too large; if it is text, put it into quotes" in message
+        assert place in message
+        assert len(message) < 600
+
+
+def test_an_absurd_number_in_ini_is_text(tmp_path: Path, refused: Refused) -> None:
+    path = tmp_path / "rack.ini"
+    path.write_text("n1 ansible_port=0x" + "f" * 6000 + "\n")
+    assert "ansible_port" in refused("plan", "-i", str(path), *KIMI)
 
 
 @pytest.mark.parametrize(
