@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import stat
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.documents import expand_user
 from orchestrator.errors import InputError, did_you_mean
-
-PIPE_TIMEOUT = 120.0  # seconds: time enough to unlock a password store by hand
+from orchestrator.inventory.pipe import MOST_BYTES, run_bounded
 
 _NAMES = ("env", "file", "pipe")
 
@@ -58,7 +57,15 @@ def _environment_variable(name: str) -> str:
 def _file(name: str, directory: Path) -> str:
     path = directory / expand_user(name)
     try:
-        return path.read_text(encoding="utf-8").rstrip()
+        kind = path.stat().st_mode
+        # A pipe is let through for `<(command)`; a device may never end, or act when it is opened.
+        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+            raise InputError(f"lookup('file'): {path} is a device, not a file")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(f"lookup('file'): {path} is bigger than {MOST_BYTES >> 20} MiB")
+        return _text(data)
     except FileNotFoundError:
         raise InputError(f"lookup('file'): there is no {path}") from None
     except OSError as error:
@@ -67,28 +74,23 @@ def _file(name: str, directory: Path) -> str:
         raise InputError(f"lookup('file'): {path} is not text in UTF-8") from None
 
 
+def _text(data: bytes) -> str:
+    return data.decode().replace("\r\n", "\n").rstrip()
+
+
 def _pipe(command: str, directory: Path) -> str:
     program = _program(command)
     try:
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=directory,
-            capture_output=True,
-            timeout=PIPE_TIMEOUT,
-            text=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"lookup('pipe'): {program} took more than {PIPE_TIMEOUT:.0f} s") from None
+        status, out, errors = run_bounded(command, directory, program)
+        if status == 0:
+            return _text(out)
     except UnicodeDecodeError:
         raise InputError(f"lookup('pipe'): no text in UTF-8 came from {program}") from None
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise InputError(
-            f"lookup('pipe'): exit status {done.returncode} from {program}",
-            why=_without_words(said[-1], command) if said else None,
-        )
-    return done.stdout.rstrip()
+    said = errors.decode(errors="replace").strip().splitlines()
+    raise InputError(
+        f"lookup('pipe'): exit status {status} from {program}",
+        why=_without_words(said[-1], command) if said else None,
+    )
 
 
 def _program(command: str) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os.path
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateSyntaxError, Undefined, pass_context
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, Undefined, nodes, pass_context
+from jinja2.compiler import Frame
 from jinja2.nativetypes import NativeCodeGenerator, NativeTemplate
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
+
+from orchestrator.inventory import template_limits as limits
+from orchestrator.yaml_loader import parse_json
 
 Resolve = Callable[[str], Any]  # a variable's value; raises KeyError when there is none
 
@@ -23,7 +27,11 @@ def _concatenate(values: Iterable[Any]) -> Any:
 
     Unlike Jinja's own native types, text is never read as a literal: "007" stays text.
     """
-    parts = list(values)
+    parts, size = [], 0
+    for value in values:
+        parts.append(value)
+        size += limits.measure(value)
+        limits.check_size(size)
     if len(parts) == 1:
         return _defined(parts[0])
     return "".join(str(value) for value in parts)
@@ -38,6 +46,15 @@ def _defined(value: Any) -> Any:
     if isinstance(value, list | tuple | set | range | Iterator):
         return [_defined(part) for part in value]
     return value
+
+
+class _CodeGenerator(NativeCodeGenerator):
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's
+        self.write("environment.joined((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
 
 
 class _VariableContext(Context):
@@ -56,10 +73,40 @@ class _VariableContext(Context):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    code_generator_class = NativeCodeGenerator
+    code_generator_class = _CodeGenerator
     concat = staticmethod(_concatenate)
     template_class = NativeTemplate
     context_class = _VariableContext
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+
+    def call_binop(self, _: Context, operator: str, left: Any, right: Any) -> Any:
+        return limits.binary(operator, self.binop_table[operator], left, right)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        limits.check_call(__obj, args, kwargs)
+        value = super().call(__context, __obj, *args, **kwargs)
+        if isinstance(value, str | int):
+            limits.measure(value)
+        return value
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        found = super().wrap_str_format(value)
+        if found is None:
+            return None
+        text, by_mapping = str(value.__self__), value.__name__ == "format_map"
+
+        def formatted(*args: Any, **kwargs: Any) -> str:
+            if by_mapping:
+                (kwargs,), args = args, ()
+            return limits.BoundedFormatter(self).vformat(text, args, kwargs)
+
+        return formatted
+
+    @staticmethod
+    def joined(parts: Sequence[Any]) -> str:
+        """What `~` makes of its parts."""
+        limits.measure(parts)
+        return "".join(map(str, parts))
 
 
 def _boolean(value: Any) -> bool:
@@ -75,7 +122,7 @@ def _ternary(value: Any, if_true: Any, if_false: Any) -> Any:
 
 
 def _regex_replace(value: Any, pattern: str, replacement: str = "") -> str:
-    return re.sub(pattern, replacement, str(value))
+    return limits.replaced(pattern, replacement, str(value))
 
 
 def _split(value: Any, separator: str | None = None) -> list[str]:
@@ -117,7 +164,7 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "combine": _combine,
     "dirname": os.path.dirname,
     "expanduser": os.path.expanduser,
-    "from_json": json.loads,
+    "from_json": parse_json,
     "regex_replace": _regex_replace,
     "split": _split,
     "ternary": _ternary,
@@ -136,6 +183,9 @@ def _make_environment() -> _Environment:
         undefined=StrictUndefined, keep_trailing_newline=True, finalize=_as_it_is
     )
     environment.filters.update(_FILTERS)
+    for name, function in environment.filters.items():
+        environment.filters[name] = limits.bounded(name, function)
+    del environment.globals["lipsum"]  # text without end, of no use here
     environment.tests.update(_TESTS)
     return environment
 

@@ -136,6 +136,12 @@ class Variables:
 
         try:
             value = render(text, variable, {"lookup": find}, is_file=is_file)
+        except InputError as error:
+            if error.where is not None:
+                raise
+            raise InputError(
+                f"{_shown(text)}: {error.what}", where=self.where, why=error.why, hint=error.hint
+            ) from None
         except OrcError:
             raise
         except UndefinedError as error:
