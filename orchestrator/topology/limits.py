@@ -15,6 +15,7 @@ from orchestrator.topology.layout import Sizes
 from orchestrator.topology.sizes import UnworkableSizes
 
 _MOST_LISTED = 12
+_WIDEST = 64  # tensor size that is named where the number of attention heads is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _check_heads(shape: ModelShape, tensor: int, model: str) -> None:
             f"{heads} attention heads of {model} do not divide over tensor size {tensor}: "
             f"{heads} % {tensor} = {heads % tensor}",
             why="every tensor rank holds the same number of whole attention heads",
-            hint=f"tensor sizes that the model allows: {_works(fits, min(tensor, heads))}",
+            hint=f"tensor sizes that the model allows: {_works(fits, heads, tensor)}",
         )
     if kv_heads is not None and not _kv_heads_fit(kv_heads, tensor):
         more, fewer = max(tensor, kv_heads), min(tensor, kv_heads)
@@ -81,7 +82,8 @@ def _check_heads(shape: ModelShape, tensor: int, model: str) -> None:
             f"{kv_heads} KV heads of {model} do not go with tensor size {tensor}: "
             f"{more} % {fewer} = {more % fewer}",
             why="every tensor rank holds whole KV heads, or every KV head is on as many ranks",
-            hint=f"tensor sizes that the model allows: {_works(fits, tensor)}",
+            hint="tensor sizes that the model allows: "
+            + _works(fits, heads or max(_WIDEST, 2 * tensor), tensor),
         )
 
 
@@ -122,7 +124,7 @@ def _check_experts(shape: ModelShape, sizes: Sizes, model: str, mixture: Mixture
             f"{mixture.redundant} redundant ones are dealt over {size} ranks: "
             f"{total} % {size} = {total % size}",
             hint=f"num_redundant_experts: {-experts % size}, or ranks: "
-            + _listed(_divisors(total, size)),
+            + _listed(_divisors(total, experts), size),
         )
 
 
@@ -151,7 +153,7 @@ def _check_expert_cut(shape: ModelShape, sizes: Sizes, model: str) -> None:
         f"the experts of {model} cannot be cut over {named}{equation}{ranks}: {fault}",
         why="each rank holds an equal part of every expert"
         + (", in whole quantization blocks" if block else ""),
-        hint=f"sizes that the model allows: {_works(fits, ranks)}; or keep experts whole "
+        hint=f"sizes that the model allows: {_works(fits, size, ranks)}; or keep experts whole "
         "(expert parallel)",
     )
 
@@ -240,16 +242,20 @@ def _equation(sizes: Sizes) -> str:
     return " x ".join(f"{name} {size}" for name, size in named if size > 1) or "tensor 1"
 
 
-def _works(fits: Callable[[int], bool], limit: int) -> str:
-    return _listed(filter(fits, range(1, limit + 1)))
+def _works(fits: Callable[[int], bool], limit: int, asked: int) -> str:
+    """All sizes up to `limit` that fit: also those above what was asked for may be here."""
+    return _listed(filter(fits, range(1, limit + 1)), asked)
 
 
 def _divisors(number: int, limit: int) -> list[int]:
     return [size for size in range(1, min(number, limit) + 1) if number % size == 0]
 
 
-def _listed(sizes: Iterable[int]) -> str:
-    """The sizes, of many the largest."""
+def _listed(sizes: Iterable[int], asked: int = 0) -> str:
+    """The sizes, of many those around the one that was asked for."""
     found = list(sizes)
-    shown = ", ".join(map(str, found[-_MOST_LISTED:])) or "none"
-    return ("..., " if len(found) > _MOST_LISTED else "") + shown
+    below = sum(size < asked for size in found)
+    first = max(0, min(below - _MOST_LISTED // 2, len(found) - _MOST_LISTED))
+    shown = found[first : first + _MOST_LISTED]
+    words = [*(["..."] if first else []), *map(str, shown)]
+    return ", ".join(words + ["..."] * (first + len(shown) < len(found))) or "none"

@@ -52,20 +52,20 @@ ALLOWED: list[tuple[str, ModelShape, dict[str, Any], dict[str, Any]]] = [
 ]
 
 REFUSED: list[tuple[str, ModelShape, dict[str, Any], dict[str, Any], str]] = [
-    ("heads", GQA, {"tensor": 48}, {}, r"64 % 48 = 16(.|\n)*allows: 1, 2, 4, 8, 16, 32$"),
+    ("heads", GQA, {"tensor": 48}, {}, r"64 % 48 = 16(.|\n)*allows: 1, 2, 4, 8, 16, 32, 64$"),
     (
         "KV heads between",
         ModelShape(attention_heads=48, kv_heads=8),
         {"tensor": 12},
         {},
-        r"8 KV heads .* tensor size 12: 12 % 8 = 4(.|\n)*allows: 1, 2, 4, 8$",
+        r"8 KV heads .* tensor size 12: 12 % 8 = 4(.|\n)*allows: 1, 2, 4, 8, 16, 24, 48$",
     ),
     (
         "KV heads that are cut",
         ModelShape(attention_heads=24, kv_heads=8),
         {"tensor": 3},
         {},
-        r"tensor size 3: 8 % 3 = 2(.|\n)*allows: 1, 2$",
+        r"tensor size 3: 8 % 3 = 2(.|\n)*allows: 1, 2, 4, 8, 24$",
     ),
     (
         "expert parallel of a dense model",
@@ -222,6 +222,28 @@ def test_a_refusal_names_sizes_that_work_on_these_hosts(
     with pytest.raises(PlanError) as caught:
         layout(strategy, slots(*gpus), **selection)
     assert hint in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(64, 8), (40, 8), (96, 12), (None, 4), (7, 1)])
+@pytest.mark.parametrize("tensor", [3, 5, 6, 24])
+def test_the_sizes_that_work_here_are_among_those_that_the_model_allows(
+    heads: int | None, kv_heads: int, tensor: int
+) -> None:
+    shape = ModelShape(attention_heads=heads, kv_heads=kv_heads)
+    for strategy, gpus in (("single_node_tp", [8]), ("multi_node_tp", [8, 8, 8, 8])):
+        try:
+            layout(strategy, slots(*gpus), shape=shape, parallel={"tensor": tensor, "pipeline": 1})
+        except PlanError as refusal:
+            text = str(refusal)
+            allowed = re.search(r"that the model allows: ([\d, ]+)", text)
+            for size in re.findall(r"tensor (\d+)[^;]* on \d", text) if allowed else ():
+                assert size in allowed[1].split(", "), text
+
+
+def test_of_many_sizes_those_around_the_one_asked_for_are_named() -> None:
+    with pytest.raises(PlanError) as caught:
+        check_shape(ModelShape(attention_heads=5040 * 11), Sizes(tensor=64), "m")
+    assert re.search(r"allows: \.\.\., (\d+, ){12}\.\.\.$", str(caught.value)), str(caught.value)
 
 
 def test_the_sizes_that_a_refusal_names_can_really_be_laid_out() -> None:
