@@ -28,6 +28,7 @@ from orchestrator.cli.roll import roll
 from orchestrator.cli.schema import schema
 from orchestrator.cli.status import status
 from orchestrator.cli.up import up
+from orchestrator.cli.usage import usage_text
 from orchestrator.cli.watch import watch
 from orchestrator.errors import ExitStatus, OrcError
 from orchestrator.events.undisturbed import silence
@@ -129,7 +130,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitStatus.INTERRUPTED, arguments)
     except typer.TyperException as error:
-        return _fail(_usage(error), ExitStatus.USAGE, arguments)
+        return _fail(usage_text(error), ExitStatus.USAGE, arguments)
     except BrokenPipeError:
         return ExitStatus.OK
     except OSError as error:
@@ -157,37 +158,3 @@ def _take_ansible_inventory() -> None:
     named = [path for path in os.environ.get("ANSIBLE_INVENTORY", "").split(",") if path]
     if named:
         os.environ.setdefault("ORC_INVENTORY", os.pathsep.join(named))
-
-
-# What people of `ansible` and of `vllm serve` try first, and what says it here.
-_ANSIBLE_OPTIONS = {
-    ("-e", "--extra-vars"): "--set KEY=VALUE sets a field of the deployment; variables of hosts"
-    " stand in the inventory",
-    ("-u", "--user"): "set ansible_user in the inventory",
-    ("--private-key", "--key-file"): "set ansible_ssh_private_key_file in the inventory",
-    ("-b", "--become"): "set ansible_become: true in the inventory",
-    (
-        "-K",
-        "--ask-become-pass",
-    ): "set ansible_become_password in the inventory, under Ansible Vault",
-    ("-k", "--ask-pass"): "set ansible_password in the inventory, under Ansible Vault",
-    ("-J", "--ask-vault-pass", "--vault-id"): "--vault-password-file takes a file, or a program"
-    " that prints the password",
-}
-
-
-def _usage(error: typer.TyperException) -> str:
-    """A mistake in the command line, and where to see how it is right."""
-    message = error.format_message().replace("Value error, ", "")  # pydantic's own words
-    if message.startswith("Usage:"):  # a command that was called with nothing: its help
-        return message
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "orc"
-    hint = f"`{command} --help` shows how it is called"
-    option = getattr(error, "option_name", "")
-    for names, instead in _ANSIBLE_OPTIONS.items():
-        if option in names:
-            return f"error: no such option: {option}\n  do:  {instead}"
-    if option.startswith("--") and command in ("orc plan", "orc check", "orc diff", "orc up"):
-        hint += f"; an argument of vLLM is given so: --set args.{option[2:]}=VALUE"
-    return f"error: {message[:1].lower()}{message[1:].rstrip('.')}\n  do:  {hint}"

@@ -68,6 +68,12 @@ def test_without_a_command_the_help_is_shown_and_no_error(
     assert captured.out + captured.err and "error" not in captured.err
 
 
+HABITS = {
+    **{"apply": "up", "deploy": "up", "start": "up", "rm": "down", "delete": "down"},
+    **{"stop": "down", "ps": "status", "get": "status", "ping": "check", "version": "--version"},
+}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -79,6 +85,16 @@ def test_without_a_command_the_help_is_shown_and_no_error(
         ([*PLAN, "--ask-vault-pass"], "--vault-password-file takes a file"),
         (["status", "-i", "rack.yml", "-u", "me"], "set ansible_user in the inventory"),
         ([*PLAN, "--max-model-len", "9"], "--set args.max-model-len=VALUE"),
+        *(
+            ([command, "-i", "x", "org/model"], "the recipe is given with --recipe org/model;")
+            for command in ("plan", "up", "check", "diff")
+        ),
+        (["plan", "-i", "x", "a/b", "c"], "the recipe is given with --recipe a/b;"),
+        (["plan", "-i", "x", "d.yml"], "given with -d d.yml, a recipe with --recipe d.yml"),
+        *(
+            ([word, "-i", "x"], f"error: no such command '{word}'\n  do:  it is `orc {here}`;")
+            for word, here in HABITS.items()
+        ),
     ],
 )
 def test_wrong_usage_is_an_error_that_says_what_to_do(
