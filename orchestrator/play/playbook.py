@@ -12,6 +12,7 @@ from orchestrator.documents import Document, Key, read_document
 from orchestrator.errors import InputError, did_you_mean
 from orchestrator.packaged import packaged_directory
 from orchestrator.play.action import AnyAction
+from orchestrator.play.ansible_keys import hints
 from orchestrator.play.schema import (
     BlockKeys,
     HooksKeys,
@@ -85,6 +86,8 @@ class _Reader:
         return tuple(self._step(one, (*place, index), given) for index, one in enumerate(data))
 
     def _step(self, data: dict[str, Any], place: Place, given: _Inherited) -> Step:
+        known = {*key_names(TaskKeys), *self.actions}
+        _refuse_ansible_keys(self.document, [key for key in data if key not in known], place)
         if "block" in data:
             return self._block(data, place, given)
         if "include_tasks" in data:
@@ -200,6 +203,9 @@ class _Reader:
 
 
 def _play(document: Document, index: int, data: Any, actions: Mapping[str, AnyAction]) -> Play:
+    if isinstance(data, dict):
+        unknown = [key for key in data if key not in key_names(PlayKeys)]
+        _refuse_ansible_keys(document, unknown, (index,), in_play=True)
     keys = document.validate(PlayKeys, data, (index,))
     if keys.deployment is not None:
         _check_deployment(document, keys.deployment, (index, "deployment"))
@@ -220,6 +226,23 @@ def _play(document: Document, index: int, data: Any, actions: Mapping[str, AnyAc
     if play.serial:
         _check_batches(play)
     return play
+
+
+def _refuse_ansible_keys(
+    document: Document, unknown: Sequence[Any], place: Place, *, in_play: bool = False
+) -> None:
+    """All at once: a playbook that comes from Ansible has several."""
+    found = hints(unknown, in_play=in_play)
+    if not found:
+        return
+    of = "play" if in_play else "task"
+    first, *others = found
+    lines = [f"orc has no {first!r} of a {of}"]
+    lines += [f"{document.where((*place, key))}: nor {key!r}" for key in others]
+    several = len(set(found.values())) > 1
+    said = [f"{key}: {hint}" if several else hint for key, hint in found.items()]
+    hint = "\n       ".join(dict.fromkeys(said))
+    raise document.error("\n".join(lines), (*place, first), hint=hint)
 
 
 def _check_deployment(document: Document, data: Mapping[str, Any], place: Place) -> None:

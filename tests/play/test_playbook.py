@@ -184,6 +184,56 @@ def test_a_wrong_key_or_value_is_refused_at_its_line(
     assert f"play.yml{where}" in message and said in message, message
 
 
+PLAY_KEYS = (
+    *("gather_facts", "become", "become_user", "remote_user", "connection", "strategy", "roles"),
+    *("handlers", "pre_tasks", "post_tasks", "vars_files"),
+)
+TASK_KEYS = (
+    *("loop", "with_items", "with_dict", "notify", "delegate_to", "run_once", "become"),
+    *("environment", "no_log", "ansible.builtin.shell", "command", "include_role", "import_tasks"),
+)
+
+
+@pytest.mark.parametrize("key", PLAY_KEYS)
+def test_a_key_that_plays_have_in_ansible_alone_says_what_there_is_instead(
+    tmp_path: Path, key: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, f"- hosts: all\n  {key}: x\n  tasks: []\n")
+    message = str(caught.value)
+    assert f"play.yml:2: orc has no {key!r} of a play\n  do:  " in message
+    assert "0." not in message
+
+
+@pytest.mark.parametrize("key", TASK_KEYS)
+@pytest.mark.parametrize("task", ["run: ls", "block: [run: ls]", "include_tasks: more.yml"])
+def test_a_key_that_tasks_have_in_ansible_alone_says_what_there_is_instead(
+    tmp_path: Path, key: str, task: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, TASK + f"      {key}: x\n      {task}\n")
+    message = str(caught.value)
+    assert f"play.yml:4: orc has no {key!r} of a task\n  do:  " in message
+    assert "did you mean" not in message
+
+
+def test_all_keys_of_ansible_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, "- hosts: all\n  gather_facts: false\n  become: true\n  tasks: []\n")
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("play.yml:2: orc has no 'gather_facts' of a play")
+    assert lines[1].endswith("play.yml:3: nor 'become'")
+    assert lines[2] == "  do:  gather_facts: facts are read when a plan needs them: remove the line"
+    assert lines[3].startswith("       become: orc has no become: connect as a user")
+
+
+def test_a_key_is_named_without_the_number_of_its_play(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"play\.yml:2: unknown key 'serail'\n"):
+        read(tmp_path, "- hosts: all\n  serail: 1\n  tasks: []\n")
+    with pytest.raises(InputError, match=r"play\.yml:2: unknown key 'deployment\.nods'\n"):
+        read(tmp_path, "- hosts: all\n  deployment: {recipe: a, nods: 1}\n  tasks: []\n")
+
+
 def test_every_playbook_that_ships_is_short_and_can_be_read() -> None:
     paths = sorted(packaged_directory("playbooks").rglob("*.yml"))
     assert len(paths) >= 4
