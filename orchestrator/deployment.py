@@ -21,7 +21,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 _IMAGE = re.compile(r"[\w\[][\w./:\[\]-]*(@\w+:[0-9a-fA-F]+)?", re.ASCII)
-_ARGUMENT = re.compile(r"-{0,2}[A-Za-z][\w.-]*", re.ASCII)
+_ARGUMENT = re.compile(r"-{0,2}[A-Za-z][\w-]*(\.[\w-]+)*", re.ASCII)
 _LONGEST = 366 * 24 * 3600.0  # seconds; more is a slip, and overflows the clocks it is given to
 _MOST = 10_000  # nodes, replicas, instances
 
@@ -51,6 +51,16 @@ Seconds = Annotated[
     BeforeValidator(seconds),
     Field(ge=0),
     WithJsonSchema({"type": ["number", "string"], "description": "seconds, or such as 45m"}),
+]
+# `--policy` of vllm-router 0.1.17.
+RouterPolicy = Literal[
+    "random",
+    "round_robin",
+    "cache_aware",
+    "kv_aware",
+    "power_of_two",
+    "consistent_hash",
+    "sticky_least_loaded",
 ]
 ArgumentValue = str | int | float | bool | None | list[Any] | dict[str, Any]
 
@@ -85,7 +95,7 @@ class Router(_Selection):
 
     host: str | None = Field(default=None, description="where it runs; else the first host")
     port: int = Field(default=30000, ge=1, le=65535, description="of its API")
-    policy: str | None = Field(default=None, description="of vllm-router, such as cache_aware")
+    policy: RouterPolicy | None = Field(default=None, description="how it picks an endpoint")
     image: str | None = Field(
         default=None, description="one that has vllm-router; else the deployment's own"
     )

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.errors import InputError, did_you_mean
+from orchestrator.errors import InputError, did_you_mean, nearest
 from orchestrator.secret import REDACTED, is_secret_name
 from orchestrator.yaml_loader import SafeLoader
 
@@ -86,19 +86,40 @@ class Document:
     ) -> Iterator[InputError]:
         for fault in error.errors(include_url=False, include_input=True):
             path = under + data_path(fault["loc"], data)
-            name = ".".join(str(part) for part in path) or "the document"
+            # The line says which play or task it is in.
+            inside = max(
+                (at + 1 for at, key in enumerate(under) if isinstance(key, int)), default=0
+            )
+            name = ".".join(str(part) for part in path[inside:]) or "the document"
             if fault["type"] == "extra_forbidden":
-                hint = did_you_mean(str(path[-1]), _known_keys(model, fault["loc"]))
-                yield self.error(f"unknown key {name!r}", path, hint=hint)
+                near = did_you_mean(str(path[-1]), _known_keys(model, fault["loc"]))
+                yield self.error(f"unknown key {name!r}", path, hint=near)
                 continue
-            message = fault["msg"].removeprefix("Value error, ")
-            message = message[:1].lower() + message[1:]
+            message, hint = _in_our_words(fault["type"], fault["msg"], fault["input"], name)
             hidden = any(key == "env" or is_secret_name(str(key)) for key in path)
             # A rule of our own about what is inside a mapping or list names it itself.
-            inside = fault["type"] == "value_error" and isinstance(fault["input"], dict | list)
-            silent = hidden or inside or fault["type"] == "missing"
+            ruled = fault["type"] == "value_error" and isinstance(fault["input"], dict | list)
+            silent = hidden or ruled or fault["type"] == "missing"
             got = "" if silent else f", not {_short(fault['input'])}"
-            yield self.error(f"{name}: {message}{got}", path)
+            yield self.error(f"{name}: {message}{got}", path, hint=hint)
+
+
+def _in_our_words(kind: str, message: str, given: Any, name: str) -> tuple[str, str | None]:
+    """What pydantic says of a value, in words of a YAML file, and what to do about it."""
+    if kind in ("model_type", "model_attributes_type"):
+        hint = f"for all its defaults write `{name}: {{}}`" if given is True else None
+        hint = "leave it out" if given is False else hint
+        return "this is a mapping of fields", hint
+    if kind in ("dict_type", "mapping_type"):
+        return "this is a mapping of names and values", None
+    if kind in ("list_type", "tuple_type"):
+        return "this is a list", None
+    hint = None
+    if kind == "literal_error" and isinstance(given, str):
+        near = nearest(given, re.findall("'([^']*)'", message))
+        hint = f"did you mean {near!r}?" if near else None
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:], hint
 
 
 def _as_one(faults: Iterable[InputError]) -> InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,44 @@ def test_a_value_that_contains_itself_is_refused_and_one_that_is_shared_is_not()
         parse_document("a: &a {b: [*a]}", "x.yml")
     shared = parse_document("a: &a {b: 1}\nc: [*a, *a]\n", "x.yml")
     assert shared.data["c"] == [{"b": 1}, {"b": 1}]
+
+
+@pytest.mark.parametrize("section", ["router", "health", "parallel"])
+def test_true_in_place_of_a_section_is_answered_with_how_to_write_it(section: str) -> None:
+    message = fault(f"recipe: a/b\n{section}: true\n")
+    assert message == (
+        f"d.yml:2: {section}: this is a mapping of fields, not True\n"
+        f"  do:  for all its defaults write `{section}: {{}}`"
+    )
+    message = fault(f"recipe: a/b\n{section}: false\n")
+    assert message.endswith("this is a mapping of fields, not False\n  do:  leave it out")
+
+
+@pytest.mark.parametrize("name", ["router", "health", "parallel", "kv_store", "args", "pools"])
+@pytest.mark.parametrize("value", ["true", "[a]", "text", "5"])
+def test_what_is_no_mapping_is_refused_in_words_of_yaml(name: str, value: str) -> None:
+    message = fault(f"recipe: a/b\n{name}: {value}\n")
+    assert f"d.yml:2: {name}: this is a mapping of" in message
+    assert not re.search("instance|dictionary|object", message)
+
+
+@pytest.mark.parametrize(
+    ("written", "near"),
+    [
+        ("router: {policy: cache_awar}", "cache_aware"),
+        ("router: {policy: roundrobin}", "round_robin"),
+        ("load_balancing: hybird", "hybrid"),
+        ("pools: {prefill: {nodes: 1, parallelism: depp}}", "dep"),
+    ],
+)
+def test_a_wrong_choice_is_answered_with_the_nearest_one(written: str, near: str) -> None:
+    assert f"did you mean {near!r}?" in fault(f"recipe: a/b\n{written}\n")
+
+
+@pytest.mark.parametrize("name", ["a..b", "a.", "a.b..c", "--compilation-config..mode", "a.b."])
+def test_an_empty_part_in_the_name_of_an_argument_is_refused(name: str) -> None:
+    assert f"{name!r} is not the name of an argument" in fault(
+        f"recipe: a/b\nargs: {{{name}: 1}}\n"
+    )
+    fine = "recipe: a/b\nargs: {--compilation-config.mode: 2, a_b.c_d.e: 1, tp: 1}\n"
+    assert parse_document(fine, "d.yml").validate(Deployment).args

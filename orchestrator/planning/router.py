@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from orchestrator.deployment import Deployment, Router
+from orchestrator.deployment import Deployment, Router, RouterPolicy
 from orchestrator.errors import PlanError, did_you_mean
 from orchestrator.inventory.host import Host
 from orchestrator.planning.address import listen_address, url
@@ -20,7 +20,7 @@ HEALTH_CHECK_SECONDS = 5  # its own default of 60 leaves requests going to a dea
 # Three checks in a row that fail take a worker out, and a busy vLLM answers /health late: its own
 # default of 5 s takes workers out under load. A dead process refuses at once all the same.
 HEALTH_CHECK_TIMEOUT_SECONDS = 30
-DEFAULT_POLICY = "round_robin"
+DEFAULT_POLICY: RouterPolicy = "round_robin"
 PREFILL_DECODE = "--vllm-pd-disaggregation"
 
 

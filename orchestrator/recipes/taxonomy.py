@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from orchestrator.deployment import RouterPolicy
 from orchestrator.recipes.part import Arguments, Environment, Part, PoolMode
 from orchestrator.recipes.schema import Companion
 
@@ -87,7 +88,7 @@ class StrategyRole(Part):
 
 
 class StrategyRouter(Part):
-    policy: str = "round_robin"
+    policy: RouterPolicy = "round_robin"
     install: str | None = None
     port: int | None = None
 
