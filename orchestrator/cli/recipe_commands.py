@@ -9,7 +9,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.topology.build import build_layout
 from orchestrator.topology.engines import STRATEGIES
-from orchestrator.topology.layout import Slot
+from orchestrator.topology.layout import Layout, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,9 @@ def node_commands(recipe: ResolvedRecipe, deployment: Deployment, nodes: int) ->
     `nodes` counts for a strategy without pools, which have sizes of their own. Raises PlanError
     when so many hosts cannot run it.
     """
-    if not recipe.pools and recipe.strategy.name not in STRATEGIES:
+    layout = placeholder_layout(recipe, deployment, nodes)
+    if layout is None:
         return [NodeCommand("every node", recipe.argv(), recipe.env, complete=False)]
-    count = None if recipe.pools else nodes
-    wanted = deployment.model_copy(update={"nodes": count, "replicas": 1})
-    layout = build_layout(recipe, placeholder_slots(recipe, nodes), wanted)
     commands = []
     for node in layout.nodes:
         pool = recipe.pools.get(node.role)
@@ -51,6 +49,24 @@ def node_commands(recipe: ResolvedRecipe, deployment: Deployment, nodes: int) ->
             )
         )
     return commands
+
+
+def placeholder_layout(recipe: ResolvedRecipe, deployment: Deployment, nodes: int) -> Layout | None:
+    """One replica on hosts that are not there yet; None where it is not known without hosts.
+
+    Raises PlanError when so many hosts cannot run it.
+    """
+    if not recipe.pools and recipe.strategy.name not in STRATEGIES:
+        return None
+    count = None if recipe.pools else nodes
+    wanted = deployment.model_copy(update={"nodes": count, "replicas": 1})
+    return build_layout(recipe, placeholder_slots(recipe, nodes), wanted)
+
+
+def node_count(recipe: ResolvedRecipe, deployment: Deployment, fewest: int) -> int:
+    """How many hosts are shown, where the recipe needs `fewest`."""
+    several = recipe.strategy.deploy_type == "multi_node"
+    return deployment.nodes or (max(2, fewest) if several else 1)
 
 
 def placeholder_slots(recipe: ResolvedRecipe, nodes: int) -> list[Slot]:

@@ -14,11 +14,12 @@ import typer
 
 from orchestrator.cli.completion import hardware_names, recipe_names, strategy_names
 from orchestrator.cli.options import JsonOption, RecipesOption, VerboseOption
-from orchestrator.errors import ExitStatus, InputError, name_hint
+from orchestrator.errors import ExitStatus, InputError, PlanError, name_hint
 
 if TYPE_CHECKING:
     from orchestrator.deployment import Deployment
     from orchestrator.recipes.catalog import Catalog
+    from orchestrator.recipes.resolved import ResolvedRecipe
 
 recipes_app = typer.Typer(
     help="List, show, validate and add recipes.", no_args_is_help=True, rich_markup_mode=None
@@ -193,12 +194,35 @@ def _hardware(catalog: Catalog, deployment: Deployment) -> str:
     return found
 
 
+def _resolved(
+    catalog: Catalog, deployment: Deployment, hardware: str
+) -> tuple[ResolvedRecipe, int]:
+    """The recipe resolved, and how many hosts it is shown on."""
+    from orchestrator.cli.recipe_commands import node_count
+    from orchestrator.recipes.recommend import minimum_nodes
+
+    resolved = catalog.resolve(deployment, hardware, nodes=deployment.nodes)
+    recipe = catalog.recipe(deployment.recipe).recipe
+    fewest = minimum_nodes(recipe, resolved.variant, resolved.hardware)
+    return resolved, node_count(resolved, deployment, fewest)
+
+
 def _explain(catalog: Catalog, deployment: Deployment, as_json: bool) -> None:
+    from orchestrator.cli.recipe_commands import placeholder_layout
+    from orchestrator.cli.recipe_layout import with_layout
     from orchestrator.cli.recipe_text import explain_text
     from orchestrator.recipes.explain import explain
 
     hardware = _hardware(catalog, deployment)
     origins = explain(catalog.select(deployment, hardware, nodes=deployment.nodes), deployment)
+    resolved, nodes = _resolved(catalog, deployment, hardware)
+    try:
+        layout = placeholder_layout(resolved, deployment, nodes)
+    except PlanError as error:  # all the more is it of use to know who said what
+        sys.stderr.write(f"without the arguments of the layout: {error}\n")
+        layout = None
+    if layout is not None:
+        origins = with_layout(origins, resolved, layout)
     if as_json:
         _print_json({pool: [asdict(origin) for origin in found] for pool, found in origins.items()})
     else:
@@ -209,14 +233,9 @@ def _show(catalog: Catalog, deployment: Deployment, as_json: bool) -> None:
     from orchestrator.cli.recipe_commands import node_commands
     from orchestrator.cli.recipe_text import recipe_text
     from orchestrator.recipes.docker_form import docker_argv
-    from orchestrator.recipes.recommend import minimum_nodes
 
-    hardware = _hardware(catalog, deployment)
-    resolved = catalog.resolve(deployment, hardware, nodes=deployment.nodes)
+    resolved, nodes = _resolved(catalog, deployment, _hardware(catalog, deployment))
     found = catalog.recipe(deployment.recipe)
-    several = resolved.strategy.deploy_type == "multi_node"
-    fewest = minimum_nodes(found.recipe, resolved.variant, resolved.hardware)
-    nodes = deployment.nodes or (max(2, fewest) if several else 1)
     commands = node_commands(resolved, deployment, nodes)
     if not as_json:
         _print(recipe_text(found, resolved, commands))

@@ -26,7 +26,8 @@ class Origin:
     """One argument or variable: what counts, and what it overrode, the latest first.
 
     `given` is None for one that was taken out, by the layer in `taken_out_by`. `kind` is
-    argument, parallel (a constraint on the topology, not an argument as it stands) or variable.
+    argument, parallel (a constraint on the topology, not an argument as it stands), layout (an
+    argument that the topology gives) or variable.
     """
 
     kind: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,58 @@ def test_explain_as_json_is_by_pool_under_prefill_decode(
     data = json.loads(capsys.readouterr().out)
     assert list(data) == ["prefill", "decode"]
     assert {"kind", "name", "given", "overrode", "taken_out_by"} == set(data["prefill"][0])
+
+
+STRATEGIES = (
+    *("single_node_tp", "single_node_tep", "single_node_dep", "single_node_dpa_tp"),
+    *("multi_node_tp", "multi_node_tep", "multi_node_dep", "multi_node_tp_dp", "multi_node_tp_pp"),
+    "pd_cluster",
+)
+
+
+def arguments_of(words: list[str]) -> set[str]:
+    """The words of a command as one text a flag; negative numbers are values."""
+    texts: list[str] = []
+    for word in words:
+        if re.match("--?[A-Za-z]", word) or not texts:
+            texts.append(word)
+        else:
+            texts[-1] += f" {word}"
+    return set(texts)
+
+
+@pytest.mark.parametrize("recipe", ["moonshotai/Kimi-K2.6", "deepseek-ai/DeepSeek-V3.2"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("more", [[], ["--set", "args.tensor-parallel-size=4"]])
+def test_explain_names_the_same_arguments_as_the_commands(
+    capsys: pytest.CaptureFixture[str], recipe: str, strategy: str, more: list[str]
+) -> None:
+    words = ["recipes", "show", recipe, "--hardware", "h200", "-s", strategy, *more, "--json"]
+    if run(words) != 0:
+        message = capsys.readouterr().err
+        assert "strategy" in message or more, message
+        return  # the recipe has no such strategy, or not with this size
+    commands = json.loads(capsys.readouterr().out)["commands"]
+    assert run([*words, "--explain"]) == 0
+    for pool, origins in json.loads(capsys.readouterr().out).items():
+        mine = [one for one in commands if one["label"].startswith(pool)]
+        shown = set().union(*(arguments_of(one["argv"][3:]) for one in mine))
+        given = [one for one in origins if one["kind"] != "variable" and one["given"]]
+        assert {one["given"]["text"].replace("=", " ") for one in given} == {
+            text.replace("=", " ") for text in shown
+        }
+
+
+def test_explain_names_the_layout_of_what_it_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["recipes", "show", "moonshotai/Kimi-K2.6", "--hardware", "h200", "--explain"]
+    assert run(words) == 0
+    assert re.search(
+        r"^--tensor-parallel-size 8 +layout: tensor 8 on h200$", capsys.readouterr().out, re.M
+    )
+    assert run([*words, "-s", "multi_node_tp"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^--node-rank 1 +layout: tensor 16 on h200, node 1$", out, re.M), out
+    assert re.search(r"^--nnodes 2 +layout: tensor 16 on h200$", out, re.M), out
 
 
 def test_validate_names_every_fault_and_fails(
