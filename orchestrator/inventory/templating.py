@@ -216,6 +216,11 @@ def render(
     return _ENVIRONMENT.concat(template.root_render_func(context))
 
 
+def parsed(text: str) -> nodes.Template:
+    """The template `text` as Jinja2's syntax tree. Raises TemplateSyntaxError."""
+    return _ENVIRONMENT.parse(text)
+
+
 def syntax_error(text: str) -> str | None:
     """Why Jinja2 cannot read the template `text`; None when it can."""
     try:

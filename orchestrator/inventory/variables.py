@@ -16,9 +16,9 @@ from orchestrator.inventory.redaction import (
     Reading,
     conceal,
     is_secret_variable,
-    redacted,
     reveal,
 )
+from orchestrator.inventory.shown import Part, as_shown
 from orchestrator.secret import REDACTED, Secret, is_secret_name
 from orchestrator.yaml_loader import UntemplatedText, VaultText
 
@@ -93,14 +93,20 @@ class HostVariables(Mapping[str, Any]):
 
     def as_written(self) -> dict[str, Any]:
         """The variables with templates left as they are, and secret values redacted."""
-        shown = {}
-        for name, variable in self.written.items():
-            value = variable.value
-            if name == ENVIRONMENT:
-                merged = merge_keys(name, self.layers)
-                value = {k: REDACTED if v.layer.encrypted else v.value for k, v in merged.items()}
-            shown[name] = redacted(name, value, secret=variable.layer.encrypted)
-        return shown
+        parts: dict[tuple[str, ...], Variable] = {
+            (name,): variable for name, variable in self.written.items() if name != ENVIRONMENT
+        }
+        if ENVIRONMENT in self.written:
+            merged = merge_keys(ENVIRONMENT, self.layers)
+            parts |= {(ENVIRONMENT, key): variable for key, variable in merged.items()}
+        values = as_shown([Part(path, v.value, v.layer.encrypted) for path, v in parts.items()])
+        shown = dict(zip(parts, values, strict=True))
+        return {
+            name: {path[1]: value for path, value in shown.items() if len(path) > 1}
+            if name == ENVIRONMENT
+            else shown[name,]
+            for name in self.written
+        }
 
     def environment(self) -> LazyEnvironment:
         """`orc_env`, merged key by key; a value is resolved when it is read."""

@@ -304,6 +304,53 @@ def test_no_listing_and_no_form_of_a_host_shows_a_secret(
     assert host.connection.private_key_passphrase == Secret("hunter2-c")
 
 
+def test_what_a_secret_is_made_of_is_not_listed_either(load: Load, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    inventory = load(
+        f"""
+        all:
+          vars:
+            vault_hf: hunter2-a
+            vault_keys: {{x: hunter2-b, y: [hunter2-c]}}
+            my_hf: hunter2-d
+            part: hunter2-e
+            whole: "hf_{{{{ part }}}}"
+            registry: {{user: me, word: hunter2-f}}
+            by_host: {{n1: hunter2-g}}
+            spare: hunter2-i
+            ran: "{{{{ lookup('pipe', 'touch {ran}') }}}}"
+            unused: plain
+            flag: production
+            again: [say hunter2-a, {{also: hunter2-d}}]
+            password: hunter2-h
+            url: https://hub/?key=hunter2-h&x=1
+            orc_env:
+              HF_TOKEN: "{{{{ vault_hf }}}}"
+              A_TOKEN: "{{{{ my_hf }}}}"
+              B_TOKEN: "{{{{ whole | trim }}}}"
+              C_TOKEN: "{{{{ registry.word if flag == 'production' else '' }}}}"
+              D_TOKEN: "{{{{ by_host[inventory_hostname] ~ '' }}}}"
+              E_TOKEN: "{{{{ ran }}}}"
+              F_TOKEN: "{{{{ nothing | default(spare) }}}}"
+              G_TOKEN: "{{{{ orc_env.PLAIN }}}}"
+              H_TOKEN: "{{{{ hostvars['n1'].j }}}}"
+              PLAIN: hunter2-k
+              LEVEL: debug
+            j: hunter2-j
+          hosts: {{n1: }}
+        """,
+    )
+    shown = inventory.as_written("n1")
+    text = json.dumps([shown, listing.ansible_list(inventory), listing.host_records(inventory)])
+    assert "hunter2" not in text
+    assert not ran.exists()
+    assert shown["registry"] == {"user": "me", "word": "<secret>"}
+    assert shown["again"] == ["say <secret>", {"also": "<secret>"}]
+    assert shown["url"] == "https://hub/?key=<secret>&x=1"
+    assert (shown["unused"], shown["flag"]) == ("plain", "production")
+    assert shown["orc_env"]["LEVEL"] == "debug"
+
+
 def test_an_environment_given_elsewhere_may_use_what_the_host_has(load: Load) -> None:
     inventory = load("all: {hosts: {n1: {orc_env: {A: 1, HF_TOKEN: t}, port: 9}}}")
     given = {"B": "{{ orc_env.A }}-{{ port }}", "C": "{{ orc_env.HF_TOKEN }}", "D": "plain"}
