@@ -95,7 +95,9 @@ class Router(_Selection):
 
     host: str | None = Field(default=None, description="where it runs; else the first host")
     port: int = Field(default=30000, ge=1, le=65535, description="of its API")
-    policy: RouterPolicy | None = Field(default=None, description="how it picks an endpoint")
+    policy: RouterPolicy | None = Field(
+        default=None, description="of vllm-router, such as cache_aware"
+    )
     image: str | None = Field(
         default=None, description="one that has vllm-router; else the deployment's own"
     )

@@ -61,7 +61,7 @@ _IN_TASK: Mapping[str, str] = {
     "setup": "facts are read when a plan needs them: remove the task",
     "meta": "there are no handlers to flush",
     "command": "the action is `run`",
-    "shell": "the action is `run`, which a shell reads",
+    "shell": "the action is `run`, with a shell as `run: [sh, -c, WORDS]`",
     "wait_for": "use `probe`, or `run` with `until:`",
     "uri": "use `probe`, or `run` with curl",
     "docker_container": "containers are made of a `deployment:`, by the action `start`",

@@ -147,7 +147,7 @@ def test_faults_of_the_schema_hide_no_wrong_reference(own: Catalog, tmp_path: Pa
         ("6", "features.f.args: a feature has either args or modes: with modes, "
          "each mode brings its own args"),
         ("6", "features.f.default_mode: one of its modes: m, not 'q'"),
-        ("7", "features.g: input should be a valid dictionary or instance of Feature, not 7"),
+        ("7", "features.g: this is a mapping of fields, not 7"),
         ("8", "opt_in_features.1: input should be a valid string, not 3"),
         ("9", "compatible_strategies.1: input should be a valid string, not 4"),
         ("10", "unknown key 'unknown'"),

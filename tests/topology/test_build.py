@@ -89,7 +89,7 @@ REFUSALS: list[tuple[str, str, list[Slot], dict[str, Any], str]] = [
         "multi_node_tp",
         slots(8, 8),
         {"shape": LLAMA40},
-        r"40 % 16 = 8(.|\n)*tensor 8 x pipeline 2 on 2 nodes \(16 GPUs\).*allows: 1, 2, 4, 8\)",
+        r"40 % 16 = 8(.|\n)*tensor 8 x pipeline 2 on 2 nodes \(16 GPUs\).*allows: 1, 2, 4, 8, 40\)",
     ),
     (
         "blocks that are cut (recipes#497)",
