@@ -170,7 +170,10 @@ class Deployment(_Selection):
         le=65535,
         description="where the ranks of a replica meet; else a free one",
     )
-    router: Router | None = Field(default=None, description="a router in front of the endpoints")
+    router: Router | None = Field(
+        default=None,
+        description="a router in front of the endpoints: `{}` is one with all defaults",
+    )
     health: Health = Field(default=Health(), description="when a replica counts as healthy")
 
     @field_validator("name")
