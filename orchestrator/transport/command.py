@@ -15,6 +15,7 @@ from typing import Protocol
 
 from orchestrator.errors import DeploymentError, UnreachableError
 from orchestrator.secret import Secret
+from orchestrator.transport.beginning import Beginning
 from orchestrator.transport.connection import CommandResult, LineSink
 from orchestrator.transport.hang_up import hang_up
 from orchestrator.transport.lines import LineSplitter
@@ -140,28 +141,37 @@ class Shell:
         self.interrupted.check()
         deadline = None if timeout is None else time.monotonic() + timeout
         data = stdin.encode()
-        become = self._become()
-        channel = self.start(guarded(argv, len(data), become))
-        gate = _Gate(self.host, become, self.become) if become and self.become else None
+        token = secrets.token_hex(8)
+        beginning = Beginning(f"orc-begin-{token}")
+        become = self._become(token)
+        channel = self.start(guarded(argv, len(data), beginning.marks, become))
+        gate = _Gate(self.host, become, self.become, beginning) if become and self.become else None
         try:
             with self.interrupted.command(), _ended_on_error(channel):
-                for stream, piece in self._attend(channel, gate, data, deadline):
+                for stream, piece in self._attend(channel, beginning, gate, data, deadline):
                     output(stream, piece)
                 status = channel.exit_status()
         except _TookTooLong:
             raise DeploymentError(
                 f"{display_name(argv)} took more than {timeout:g} s and was ended",
                 where=self.host,
+                why=None if beginning.reached else _not_begun(beginning),
             ) from None
         finally:
             hang_up(channel)
         assert status is not None
         if gate:
             gate.check(status)
+        beginning.check(self.host, status)
         return status
 
     def _attend(
-        self, channel: Channel, gate: _Gate | None, data: bytes, deadline: float | None
+        self,
+        channel: Channel,
+        beginning: Beginning,
+        gate: _Gate | None,
+        data: bytes,
+        deadline: float | None,
     ) -> Iterator[tuple[str, bytes]]:
         """Feed the command and yield its output until it has ended."""
         pending = memoryview(data if gate is None or gate.open_at_once else b"")
@@ -175,58 +185,60 @@ class Shell:
             channel.wait(_SLICE, writing=bool(pending))
             for stream, piece in channel.read():
                 heard = time.monotonic()
-                if gate and not gate.passed and stream == "stderr":
-                    piece, reply = gate.look(piece)
+                closed = gate is not None and not gate.passed
+                own = beginning.feed(stream, piece)
+                if gate and closed:
+                    reply = gate.look()
                     if reply or (gate.passed and not gate.open_at_once):
                         pending = memoryview(reply or data)
-                if piece:
-                    yield stream, piece
+                if own:
+                    yield stream, own
 
-    def _become(self) -> Become | None:
+    def _become(self, token: str) -> Become | None:
         if self.become is None:
             return None
-        token = secrets.token_hex(8)
         prompt = f"orc-password-{token}:" if self.become.password else None
-        return Become(self.become.user, f"orc-become-{token}", prompt)
+        return Become(self.become.user, prompt)
 
 
 class _Gate:
-    """stderr until sudo has let us through, and the answer to its question.
+    """Whether sudo has let us through, and the answer to its question.
 
     The password is sent when sudo asks and only then, so it can never become the command's
     input; the command's input is sent only after sudo is done reading.
     """
 
-    def __init__(self, host: str, become: Become, user: BecomeUser) -> None:
+    def __init__(self, host: str, become: Become, user: BecomeUser, beginning: Beginning) -> None:
         self._host = host
         self._become = become
         self._user = user
-        self._seen = b""
+        self._beginning = beginning
         self._asked = 0
-        self.passed = False
         self.open_at_once = become.prompt is None
 
-    def look(self, data: bytes) -> tuple[bytes, bytes]:
-        """(what belongs to the command's stderr, what to answer)."""
-        self._seen += data
-        before, mark, after = self._seen.partition(self._become.mark.encode() + b"\n")
-        if mark:
-            self._seen, self.passed = before, True
-            return after, b""
-        asked = self._seen.count(self._become.prompt.encode()) if self._become.prompt else 0
-        if asked == self._asked:
-            return b"", b""
+    @property
+    def passed(self) -> bool:
+        return self._beginning.reached
+
+    def look(self) -> bytes:
+        """What to answer to what has come."""
+        prompt = self._become.prompt
+        if self.passed or prompt is None:
+            return b""
+        asked = self._beginning.before("stderr").count(prompt)
+        if asked <= self._asked:
+            return b""
         self._asked = asked
         if asked > 1:
             raise self._refused("the password was wrong", "check ansible_become_password")
         assert self._user.password is not None
-        return b"", self._user.password.reveal().encode() + b"\n"
+        return self._user.password.reveal().encode() + b"\n"
 
     def check(self, status: int) -> None:
         """Raises UnreachableError when the command ended before sudo let it through."""
         if self.passed:
             return
-        said = self._seen.decode(errors="replace").strip().replace(str(self._become.prompt), "")
+        said = self._beginning.said.replace(str(self._become.prompt), "").strip()
         if "password is required" in said or "terminal is required" in said:
             raise self._refused("it asks for a password", "give ansible_become_password")
         raise self._refused(
@@ -237,6 +249,11 @@ class _Gate:
         return UnreachableError(
             f"cannot become {self._user.user} by sudo", where=self._host, why=why, hint=hint
         )
+
+
+def _not_begun(beginning: Beginning) -> str:
+    said = beginning.said
+    return f"the login shell had not begun it{f', and said: {said}' if said else ''}"
 
 
 def _over(channel: Channel, heard: float) -> bool:

@@ -13,7 +13,7 @@ the end of the channel. POSIX sh and `head -c` is all that the host needs.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 GRACE = 5  # seconds between TERM and KILL
@@ -47,22 +47,27 @@ _WITH_STDIN = (
 class Become:
     """Running as another user by sudo.
 
-    `mark` is a word that no output has: once it stands on stderr, sudo has let us through.
     `prompt` is what sudo asks the password with, or None when there is no password.
     """
 
     user: str
-    mark: str
     prompt: str | None
 
 
 def guarded(
-    argv: Sequence[str], stdin_size: int, become: Become | None = None, grace: int = GRACE
+    argv: Sequence[str],
+    stdin_size: int,
+    marks: Mapping[str, str],
+    become: Become | None = None,
+    grace: int = GRACE,
 ) -> list[str]:
-    """The words that run `argv` with `stdin_size` bytes of stdin, and end it with the channel."""
+    """The words that run `argv` with `stdin_size` bytes of stdin, and end it with the channel.
+
+    `marks` are the lines that precede its output on stderr and stdout. Once they stand there, sudo
+    has let us through as well.
+    """
     text = (_WITH_STDIN if stdin_size else _WITHOUT_STDIN).replace("GRACE", str(grace))
-    if become:
-        text = f"echo {become.mark} >&2; {text}"
+    text = f"echo {marks['stderr']} >&2; echo {marks['stdout']}; {text}"
     words = ["sh", "-c", text, "sh", *([str(stdin_size)] if stdin_size else []), *argv]
     if not become:
         return words

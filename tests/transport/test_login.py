@@ -285,16 +285,16 @@ def test_a_wrong_password_is_said_once_and_not_shown(
 @pytest.fixture
 def sudoer(
     make_sshd: Callable[..., Sshd], tmp_path: Path, client: Client
-) -> Callable[[str], Callable[..., Host]]:
+) -> Callable[..., Callable[..., Host]]:
     """A server whose user `ops` may do what a line of sudoers says."""
     if not shutil.which("sudo"):
         pytest.skip("no sudo")
 
-    def make(rule: str) -> Callable[..., Host]:
+    def make(rule: str, config: str = "") -> Callable[..., Host]:
         files = {**accounts(), "/etc/sudoers": f"Defaults !fqdn\nroot ALL=(ALL) ALL\n{rule}\n"}
         for directory in [tmp_path, *tmp_path.parents[:2]]:
             directory.chmod(0o755)
-        server = make_sshd(prefix=privately(tmp_path, files), config=BY_PASSWORD)
+        server = make_sshd(prefix=privately(tmp_path, files), config=BY_PASSWORD + config)
         client.write_config(identity=False)
 
         def host(**settings: object) -> Host:
@@ -306,7 +306,7 @@ def sudoer(
     return make
 
 
-Sudoer = Callable[[str], Callable[..., Host]]
+Sudoer = Callable[..., Callable[..., Host]]
 
 
 def test_sudo_without_a_password_runs_commands_as_root(sudoer: Sudoer, client: Client) -> None:
@@ -327,6 +327,13 @@ def test_the_password_of_sudo_never_gets_into_the_input(
         result = connection.run(["cat"], stdin=stdin)
         assert (result.stdout, result.stderr, result.exit_status) == (stdin, "", 0)
     assert connection.script("id -un; echo $1", ["a b"]).stdout == "root\na b\n"
+
+
+def test_what_comes_before_sudo_is_not_the_commands(sudoer: Sudoer, client: Client) -> None:
+    config = "\nForceCommand /bin/sh -c 'echo HI; echo HI >&2; eval \"$SSH_ORIGINAL_COMMAND\"'\n"
+    host = sudoer("ops ALL=(ALL) ALL", config)(become_password=Secret(PASSWORD))
+    result = client.pool(host).connection("node01").run(["cat"], stdin="input")
+    assert (result.stdout, result.stderr) == ("input", "")
 
 
 def test_another_user_than_root_can_be_become(sudoer: Sudoer, client: Client) -> None:
