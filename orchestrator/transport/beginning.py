@@ -54,10 +54,12 @@ class Beginning:
         """Raises UnreachableError when it is over and the command never began."""
         if self.reached:
             return
+        lines = self.said.splitlines() or [f"exit status {status}"]
         raise UnreachableError(
-            "the login shell does not run commands",
+            # The reason is in the first line, which is all that a table has room for.
+            f"the login shell does not run commands: {lines[-1].strip()}",
             where=host,
-            why=self.said or f"exit status {status}",
+            why=self.said if len(lines) > 1 else None,
             hint="look at the login's shell, at what it reads first (.bashrc), and at "
             "ForceCommand in sshd_config",
         )

@@ -95,8 +95,8 @@ def test_a_login_shell_that_runs_nothing_is_quoted(greeted: Greeted, to: str, st
     ):
         with pytest.raises(UnreachableError) as caught:
             act()
-        assert "node01: the login shell does not run commands" in str(caught.value)
-        assert "why: This account is not available." in str(caught.value)
+        said = "the login shell does not run commands: This account is not available."
+        assert (caught.value.what, caught.value.where) == (said, "node01")
 
 
 def test_a_login_shell_that_asks_something_is_quoted(greeted: Greeted) -> None:
