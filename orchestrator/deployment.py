@@ -250,7 +250,8 @@ def environment(values: Mapping[Any, Any]) -> dict[str, str | Secret]:
     """
     texts = {str(name): environment_text(value) for name, value in values.items()}
     for name, text in texts.items():
-        check_variable(name, text if _is_plain(text) else "")
+        revealed = text.reveal() if isinstance(text, Secret) else text
+        check_variable(name, revealed if _is_plain(revealed) else "")
     return {
         name: Secret(text)
         if _is_plain(text) and (is_secret_name(name) or holds_login(text))
@@ -280,6 +281,20 @@ def secret_argument(name: str, value: Any) -> str | None:
     return next((flag for flag in found if flag), None)
 
 
+# Docker reads an environment file through a buffer of 64 KiB, which holds the line's end as well.
+LONGEST_VARIABLE = (64 << 10) - 1
+
+
+def too_long(name: str, text: str) -> str | None:
+    """What is to be said of a variable that is longer than docker's environment files can hold."""
+    size = len(f"{name}={text}".encode(errors="surrogatepass"))
+    if size <= LONGEST_VARIABLE:
+        return None
+    return (
+        f"the value of {name} is too long: {size} bytes with its name, at most {LONGEST_VARIABLE}"
+    )
+
+
 def check_variable(name: str, text: str) -> None:
     """Raises ValueError, without the value, for what docker's environment files cannot hold:
     one NAME=value a line, no quoting."""
@@ -290,6 +305,8 @@ def check_variable(name: str, text: str) -> None:
             f"the value of {name} holds a line break or a zero byte, which docker's environment "
             "files cannot; encode it (base64, JSON on one line), or mount a file instead"
         )
+    if long := too_long(name, text):
+        raise ValueError(f"{long} in docker's environment files; mount a file instead")
 
 
 def _is_plain(text: str | Secret) -> TypeGuard[str]:

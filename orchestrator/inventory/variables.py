@@ -350,12 +350,13 @@ class LazyEnvironment(Mapping[str, str | Secret]):
 
     def _resolve(self, key: str, variable: Variable) -> str | Secret:
         resolved = self._variables.resolve_part(self._name, key, variable)
-        text = resolved.value if isinstance(resolved.value, str) else ""
+        value = resolved.value
+        text = value.reveal() if isinstance(value, Secret) else value
         try:
-            check_variable(key, text)
+            check_variable(key, text if isinstance(text, str) else "")
         except ValueError as error:
             raise variable.layer.error(f"{self._name}: {error}", (self._name, key)) from None
-        value = conceal(resolved.value) if resolved.looked_up else resolved.value
+        value = conceal(value) if resolved.looked_up else value
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str | Secret | int | float):

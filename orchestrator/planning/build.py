@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from orchestrator.deployment import Deployment
-from orchestrator.errors import PlanError
+from orchestrator.errors import InputError, PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.address import url
@@ -23,6 +23,7 @@ from orchestrator.planning.plan import Endpoint, Plan
 from orchestrator.planning.router import plan_router, reserving
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
+from orchestrator.runtime.scripts import environment_file
 from orchestrator.topology.build import build_layout
 from orchestrator.topology.layout import Layout
 from orchestrator.topology.placement import Placement
@@ -88,7 +89,7 @@ def plan(
     )
     if router is not None:
         nodes = reserving(nodes, router)
-    return Plan(
+    plan = Plan(
         name=deployment.deployment_name(),
         deployment=deployment,
         recipe=recipe.recipe,
@@ -109,6 +110,18 @@ def plan(
         mixture_of_experts=recipe.mixture_of_experts,
         hosts=tuple(places),
     )
+    for spec in plan.everything:
+        _check_environment(spec)
+    return plan
+
+
+def _check_environment(spec: LaunchSpec) -> None:
+    """Raises InputError for what no container can be given, whatever part it comes from."""
+    try:
+        environment_file(spec.env)
+    except InputError as error:
+        error.where = spec.name
+        raise
 
 
 def _whose_strategy(deployment: Deployment, recipe: ResolvedRecipe) -> str | None:

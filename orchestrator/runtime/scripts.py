@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.deployment import too_long
 from orchestrator.errors import InputError
 from orchestrator.runtime.container import FILES_DIRECTORY, Container
 from orchestrator.runtime.gpu_use import GPU_USE
@@ -275,6 +276,12 @@ def environment_file(env: Mapping[str, str | Secret]) -> str:
                 f"the value of {name} holds a line break",
                 why="docker's environment files hold one NAME=value a line and have no quoting",
                 hint=f"encode {name} (base64, JSON on one line), or mount a file instead",
+            )
+        if long := too_long(name, text):
+            raise InputError(
+                long,
+                why="docker's environment files hold no longer line",
+                hint=f"mount a file instead of {name}",
             )
         lines.append(f"{name}={text}\n")
     return "".join(lines)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Inventory
+from orchestrator.deployment import LONGEST_VARIABLE
 from orchestrator.health.observation import observe, run_script
 from orchestrator.runtime.container import Container
 from orchestrator.runtime.docker_run import run_command
@@ -109,6 +110,17 @@ def test_an_environment_reaches_the_container_whole_and_leaves_no_file(
     assert fleet.host("node01").run(["ls", "-A", "/root/.orc"]).stdout == ""
     mode = fleet.host("node01").run(["stat", "-c", "%a", "/root/.orc"]).stdout.strip()
     assert mode == "700"
+
+
+def test_the_longest_value_that_is_not_refused_reaches_the_container(
+    fleet: Fleet, pool: ConnectionPool
+) -> None:
+    env: dict[str, str | Secret] = {"LONG": "x" * (LONGEST_VARIABLE - len("LONG=")), "B": "2"}
+    wanted = container(fleet, "orc-fast-r0-n0", "sh", "-c", 'echo "${#LONG} $B"; sleep 600')
+    assert start(pool, wanted, env) == (0, "")
+    time.sleep(0.5)
+    said = fleet.host("node01").docker("logs", wanted.name)
+    assert said.strip() == f"{LONGEST_VARIABLE - len('LONG=')} 2"
 
 
 def test_the_environment_file_goes_even_when_the_start_fails(

@@ -150,6 +150,22 @@ def test_the_deployments_environment_may_look_values_up_on_the_control_machine(
         make_plan(tmp_path, env={"ANY": template})
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("a\nb", "the value of MINE holds a line break"), ("x" * 65531, "the value of MINE is too")],
+)
+def test_what_no_container_can_be_given_is_refused_wherever_it_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str
+) -> None:
+    monkeypatch.setattr("orchestrator.planning.environment._patience", lambda *_: {"MINE": value})
+    with pytest.raises(InputError, match=said):
+        make_plan(tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setenv("MINE", value)
+    with pytest.raises(InputError, match=said):
+        make_plan(tmp_path, env={"MINE": "{{ lookup('env', 'MINE') }}"})
+
+
 def test_the_same_input_gives_the_same_bytes_and_any_change_another_hash(tmp_path: Path) -> None:
     def hashes(plan: Plan) -> list[str]:
         return [node.spec_hash for node in plan.nodes]

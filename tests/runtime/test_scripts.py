@@ -52,6 +52,19 @@ def test_a_value_with_a_line_break_is_refused_without_showing_it(value: str) -> 
     assert value not in str(caught.value)
 
 
+@pytest.mark.parametrize("character", ["x", "é"])
+def test_a_value_longer_than_docker_reads_a_line_is_refused(character: str) -> None:
+    size = len(character.encode())
+    most = character * ((65535 - len("KEY=")) // size)
+    assert scripts.environment_file({"KEY": most}) == f"KEY={most}\n"
+    with pytest.raises(InputError) as caught:
+        scripts.environment_file({"KEY": Secret(most + character)})
+    length = len("KEY=") + len((most + character).encode())
+    said = f"the value of KEY is too long: {length} bytes with its name, at most 65535"
+    assert str(caught.value).startswith(said)
+    assert character * 9 not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["", "A B", "A=B", "#A", "A\nB"])
 def test_a_name_that_docker_would_misread_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="cannot be the name"):
@@ -118,8 +131,9 @@ def test_the_environment_is_only_ever_in_a_pipe(tmp_path: Path, reads: bool) -> 
     docker.write_text(f'#!/bin/sh\n[ "$1" = run ] || exit 1\n{look}\n')
     docker.chmod(0o755)
     run = ["docker", "run", ".orc/orc-kimi-r0-n0.env"]
+    long = "x" * 65_000  # together more than a pipe holds
     script = scripts.start_script(
-        CONTAINER, {"A": Secret("x" * 200_000), "B": "2"}, "kimi",
+        CONTAINER, {**dict.fromkeys(("A1", "A2", "A3"), Secret(long)), "B": "2"}, "kimi",
         [run[0], run[1], "--env-file", run[2]],
     )  # fmt: skip
     done = subprocess.run(
@@ -132,6 +146,6 @@ def test_the_environment_is_only_ever_in_a_pipe(tmp_path: Path, reads: bool) -> 
         timeout=20,
         check=False,
     )
-    wanted = "fifo 600\nA=" + "x" * 200_000 + "\nB=2\n" if reads else ""
+    wanted = f"fifo 600\nA1={long}\nA2={long}\nA3={long}\nB=2\n" if reads else ""
     assert (done.returncode, done.stdout) == (0 if reads else 125, wanted)
     assert list((tmp_path / ".orc").iterdir()) == []
