@@ -128,6 +128,9 @@ def read_history(
         if isinstance(answer, OrcError):
             silent[host] = answer.what
         else:
+            if not answer.ok:
+                said = answer.stderr.strip() or f"status {answer.exit_status}"
+                silent[host] = said.splitlines()[-1]
             lines |= dict.fromkeys(answer.stdout.splitlines())
     here = set(hosts)
     changes = [

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from orchestrator.runtime.container import FILES_DIRECTORY
 from orchestrator.runtime.scripts import CANNOT_WRITE, Script
+from orchestrator.runtime.shared_directory import INTO_SHARED
 
 MOST_BYTES = 1 << 20  # of one file; the older half goes when it grows beyond
 
-_APPEND = f"""
+_APPEND = f"""{INTO_SHARED}
 append() {{
   name=$1 line=$2
   umask 022
-  for all in {FILES_DIRECTORY} {FILES_DIRECTORY}/history; do
-    [ -d $all ] || mkdir -m 1777 $all 2>/dev/null || [ -d $all ] || return {CANNOT_WRITE}
-  done
-  exec 9<$all
+  into_shared && below 1777 history || return {CANNOT_WRITE}
+  exec 9<.
   flock 9 2>/dev/null
-  file=$all/$name.$(id -u).jsonl
+  file=./$name.$(id -u).jsonl
   [ -e "$file" ] || (set -C; : >"$file") || return {CANNOT_WRITE}
-  [ -f "$file" ] && [ ! -L "$file" ] || {{ echo "$file is not a file" >&2; return {CANNOT_WRITE}; }}
+  # What another has made here is his, and he may put a link in its place at any time.
+  [ -f "$file" ] && [ ! -L "$file" ] && [ -O "$file" ] ||
+    {{ echo "$file is not a file of this login" >&2; return {CANNOT_WRITE}; }}
   printf '%s\\n' "$line" >>"$file" || return {CANNOT_WRITE}
   [ "$(wc -c <"$file")" -le {MOST_BYTES} ] && return 0
   rm -f "$file.new"
@@ -31,11 +32,14 @@ append() {{
 append "$@"
 """
 
-_READ = f"""
+_READ = f"""{INTO_SHARED}
 read_all() {{
-  for file in {FILES_DIRECTORY}/history/$1.*.jsonl; do
-    [ ! -f "$file" ] || cat "$file"
+  [ -d {FILES_DIRECTORY}/history ] || return 0
+  into_shared && below 1777 history || return {CANNOT_WRITE}
+  for file in ./$1.*.jsonl; do
+    [ ! -f "$file" ] || [ -L "$file" ] || cat "$file"
   done
+  return 0
 }}
 read_all "$@"
 """
@@ -47,5 +51,6 @@ def append_history_script(deployment: str, line: str) -> Script:
 
 
 def read_history_script(deployment: str | None = None) -> Script:
-    """Print the history of a deployment, or of all, of all logins."""
+    """Print the history of a deployment, or of all, of all logins. Ends with CANNOT_WRITE where a
+    link is in the place of its directory."""
     return Script(_READ, (deployment or "*",))

@@ -13,40 +13,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from orchestrator.runtime.container import FILES_DIRECTORY
 from orchestrator.runtime.scripts import CANNOT_WRITE, Script
+from orchestrator.runtime.shared_directory import INTO_SHARED
 
 HELD = 77  # by somebody else, who is shown
 LOST = 78  # it is not, or no longer, the caller's
 
 Kind = Literal["locks", "watches"]  # one change at a time; one `orc watch` at a time
 
-_SCRIPT = f"""
+_SCRIPT = f"""{INTO_SHARED}
 lock() {{
   trap '' HUP INT TERM
   umask 022
   kind=$1 verb=$2 name=$3 id=$4
   shift 4
-  for all in {FILES_DIRECTORY} {FILES_DIRECTORY}/$kind; do
-    [ -d $all ] || said=$(mkdir -m $([ $all = {FILES_DIRECTORY} ] && echo 1777 || echo 777) \\
-      $all 2>&1) || [ -d $all ] || {{ echo "$said" >&2; return {CANNOT_WRITE}; }}
-  done
-  exec 9<$all
+  into_shared && below 777 "$kind" || return {CANNOT_WRITE}
+  exec 9<.
   flock 9 2>/dev/null
-  dir=$all/$name
+  dir=./$name
   $verb "$@"
+}}
+owned() {{
+  [ ! -L "$1" ] && [ -f "$1/owner" ] && [ ! -L "$1/owner" ]
 }}
 holder() {{
   held=
-  [ ! -f "$1/owner" ] || read -r held <"$1/owner"
+  ! owned "$1" || read -r held <"$1/owner"
 }}
 show() {{
+  [ ! -L "$1" ] || return 0
   since=$(stat -c %Y "$1/owner" 2>/dev/null || stat -c %Y "$1")
   printf '@lock %s %s\\n' "${{1##*/}}" $(($(date +%s) - since))
-  [ ! -f "$1/owner" ] || sed -n 2p "$1/owner"
+  ! owned "$1" || sed -n 2p "$1/owner"
 }}
 take() {{
   owner=$1 replaceable=$2
+  no_link "$dir" || return {CANNOT_WRITE}
   if ! said=$(mkdir -m 777 "$dir" 2>&1); then
     [ -d "$dir" ] || {{ echo "$said" >&2; return {CANNOT_WRITE}; }}
     holder "$dir"
@@ -56,11 +58,13 @@ take() {{
       *) show "$dir"; return {HELD} ;;
     esac
   fi
-  set -C
-  new=$dir/owner.$id
-  printf '%s\\n%s\\n' "$id" "$owner" >"$new" && mv -f "$new" "$dir/owner" ||
-    {{ rm -rf "$dir"; return {CANNOT_WRITE}; }}
-  for other in $all/*/; do
+  (
+    set -C
+    new=./owner.$id
+    below 777 "$name" && printf '%s\\n%s\\n' "$id" "$owner" >"$new" &&
+      [ ! -d ./owner ] && mv -f "$new" ./owner
+  ) || {{ rm -rf "$dir"; return {CANNOT_WRITE}; }}
+  for other in ./*/; do
     [ "$other" = "$dir/" ] || show "${{other%/}}"
   done
 }}
@@ -74,10 +78,10 @@ release() {{
   holder "$dir"
   [ -d "$dir" ] && {{ [ "$held" = "$id" ] || [ "$id" = any ]; }} || return {LOST}
   show "$dir"
-  mv "$dir" "$all/.$id.$$" && rm -rf "$all/.$id.$$"
+  mv "$dir" "./.$id.$$" && rm -rf "./.$id.$$"
 }}
 list() {{
-  for one in $all/*/; do
+  for one in ./*/; do
     [ ! -d "$one" ] || show "${{one%/}}"
   done
 }}

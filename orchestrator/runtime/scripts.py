@@ -16,6 +16,7 @@ from orchestrator.deployment import too_long
 from orchestrator.errors import InputError
 from orchestrator.runtime.container import FILES_DIRECTORY, Container
 from orchestrator.runtime.gpu_use import GPU_USE
+from orchestrator.runtime.shared_directory import INTO_SHARED
 from orchestrator.secret import Secret
 
 # Statuses of the scripts below; docker's own are 1 and 125 to 127.
@@ -50,7 +51,9 @@ observe() {{
 observe "$@"
 """
 
-_START_HEAD = """
+_START_HEAD = (
+    INTO_SHARED
+    + """
 start() {
   deployment=$1 name=$2 env_file=$3
   shift 3
@@ -70,18 +73,19 @@ start() {
   mkfifo "$pipe" || return 73
   cat >"$pipe" <<'END_OF_ENVIRONMENT' 2>/dev/null &
 """
+)
 
 _END_OF_ENVIRONMENT = "END_OF_ENVIRONMENT\n  writer=$!\n"
 
 # Others may use the same host, so the directory above is everybody's, as /tmp is. `mkdir` without
 # -p fails on what somebody else has put there, be it a link.
-_MAKE_DIRECTORY = """  [ -d {parent} ] || {{ mkdir {parent} && chmod 1777 {parent}; }} || return 73
-  rm -rf {directory}
-  mkdir {directory} && chmod 755 {directory} || return 73
+_MAKE_DIRECTORY = """  (
+  into_shared && rm -rf ./{name} && mkdir -m 755 ./{name} && below 755 {name} || exit 1
 """
-_WRITE_FILE = """  cat >{path} <<'END_OF_FILE' && chmod 644 {path} || return 73
+_WRITE_FILE = """  cat >./{path} <<'END_OF_FILE' && chmod 644 ./{path} || exit 1
 {content}END_OF_FILE
 """
+_FILES_WRITTEN = "  ) || return 73\n"
 
 _START_TAIL = """
   found=$(docker container inspect --format \\
@@ -108,7 +112,9 @@ running_already() {
 start "$@"
 """
 
-_STOP = """
+_STOP = (
+    INTO_SHARED
+    + """
 stop() {
   deployment=$1 seconds=$2 remove=$3
   shift 3
@@ -119,18 +125,21 @@ stop() {
     if [ "$owner" = "$deployment" ]; then
       ours="$ours $id"
       named=$(docker container inspect --format '{{.Name}}' "$id" </dev/null)
-      [ -z "$named" ] || files="$files FILES_DIRECTORY$named"
+      [ -z "$named" ] || files="$files .$named"
     else
       echo "container $id is not one of deployment $deployment" >&2; status=76
     fi
   done
   [ -n "$ours" ] || return $status
   docker stop -t "$seconds" $ours </dev/null || status=1
-  [ "$remove" = no ] || { docker rm --force $ours </dev/null && rm -rf $files; } || status=1
+  [ "$remove" = no ] || { docker rm --force $ours </dev/null && drop $files; } || status=1
   return $status
 }
+# Behind a link in its place there is nothing of ours.
+drop() { [ ! -d FILES_DIRECTORY ] || (into_shared 2>/dev/null || exit 0; rm -rf "$@"); }
 stop "$@"
 """.replace("FILES_DIRECTORY", FILES_DIRECTORY)
+)
 
 _LOG_TAILS = """
 tails() {
@@ -253,12 +262,14 @@ def _files(container: Container) -> str:
     user inside, so everybody may read them."""
     if not container.files:
         return ""
-    directory = shlex.quote(f"{FILES_DIRECTORY}/{container.name}")
     written = (
-        _WRITE_FILE.format(path=shlex.quote(container.host_path(path)), content=content)
+        _WRITE_FILE.format(
+            path=shlex.quote(container.host_path(path).rpartition("/")[2]), content=content
+        )
         for path, content in container.files.items()
     )
-    return _MAKE_DIRECTORY.format(parent=FILES_DIRECTORY, directory=directory) + "".join(written)
+    made = _MAKE_DIRECTORY.format(name=shlex.quote(container.name))
+    return f"{made}{''.join(written)}{_FILES_WRITTEN}"
 
 
 def environment_file(env: Mapping[str, str | Secret]) -> str:

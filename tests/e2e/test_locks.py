@@ -201,3 +201,23 @@ def test_a_full_disk_keeps_nobody_from_stopping_what_runs_there(fleet: Fleet, or
         fleet.host("node01").run(["sh", "-c", "rm /var/tmp/orc; mv /var/tmp/kept /var/tmp/orc"])
     assert "no lock can be held there" in down.text
     assert down.status == 0 and container_ids(fleet) == {}, down.text
+
+
+def test_a_link_in_the_place_of_the_directory_is_warned_of_and_not_followed(
+    fleet: Fleet, orc: Orc
+) -> None:
+    host = fleet.host("node01")
+    host.run(["rm", "-rf", "/var/tmp/orc"])
+    host.run(["mkdir", "-p", "/root/private"])
+    host.run(["ln", "-s", "/root/private", "/var/tmp/orc"])
+    try:
+        up = orc("up", *selection(fleet, "linked"))
+        status, down = orc("status", "linked"), orc("down", "linked")
+        why = "/var/tmp/orc is a symbolic link, which is not followed"
+        assert host.run(["ls", "-A", "/root/private"]).stdout == ""
+        for done in (up, down):
+            assert done.status == 0, done.text
+            assert f"warning: [node01] no lock can be held there: {why}" in done.text
+        assert status.status == 0, status.text
+    finally:
+        host.run(["rm", "-rf", "/var/tmp/orc", "/root/private"])
