@@ -250,8 +250,8 @@ def environment(values: Mapping[Any, Any]) -> dict[str, str | Secret]:
     """
     texts = {str(name): environment_text(value) for name, value in values.items()}
     for name, text in texts.items():
-        revealed = text.reveal() if isinstance(text, Secret) else text
-        check_variable(name, revealed if _is_plain(revealed) else "")
+        there = text.at_hand if isinstance(text, Secret) else text
+        check_variable(name, there if _is_plain(there) else "")
     return {
         name: Secret(text)
         if _is_plain(text) and (is_secret_name(name) or holds_login(text))

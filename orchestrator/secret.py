@@ -51,6 +51,11 @@ class Secret:
             self._value = self._value()
         return self._value
 
+    @property
+    def at_hand(self) -> str:
+        """The value, to be checked; empty where it would have to be fetched first."""
+        return "" if callable(self._value) else self._value
+
     def digest(self, before: str) -> str:
         """SHA-256 of `before` and the value: to compare it with one that nobody may see."""
         return hashlib.sha256(f"{before}{self.reveal()}".encode()).hexdigest()

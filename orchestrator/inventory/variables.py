@@ -351,7 +351,7 @@ class LazyEnvironment(Mapping[str, str | Secret]):
     def _resolve(self, key: str, variable: Variable) -> str | Secret:
         resolved = self._variables.resolve_part(self._name, key, variable)
         value = resolved.value
-        text = value.reveal() if isinstance(value, Secret) else value
+        text = value.at_hand if isinstance(value, Secret) else value
         try:
             check_variable(key, text if isinstance(text, str) else "")
         except ValueError as error:

@@ -24,6 +24,7 @@ from orchestrator.planning.router import plan_router, reserving
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.runtime.scripts import environment_file
+from orchestrator.secret import Secret
 from orchestrator.topology.build import build_layout
 from orchestrator.topology.layout import Layout
 from orchestrator.topology.placement import Placement
@@ -116,9 +117,11 @@ def plan(
 
 
 def _check_environment(spec: LaunchSpec) -> None:
-    """Raises InputError for what no container can be given, whatever part it comes from."""
+    """Raises InputError for what no container can be given, whatever part it comes from. Secrets
+    that have to be fetched are not: whoever plans need not have them."""
+    there = {k: v.at_hand if isinstance(v, Secret) else v for k, v in spec.env.items()}
     try:
-        environment_file(spec.env)
+        environment_file(there)
     except InputError as error:
         error.where = spec.name
         raise

@@ -11,6 +11,7 @@ import pytest
 from orchestrator import Plan
 from orchestrator.errors import InputError, PlanError
 from orchestrator.facts.host_facts import HostFacts
+from orchestrator.runtime.scripts import environment_file
 from orchestrator.secret import Secret
 from tests.planning.builders import RACK, make_plan
 
@@ -164,6 +165,16 @@ def test_what_no_container_can_be_given_is_refused_wherever_it_comes_from(
     monkeypatch.setenv("MINE", value)
     with pytest.raises(InputError, match=said):
         make_plan(tmp_path, env={"MINE": "{{ lookup('env', 'MINE') }}"})
+
+
+def test_a_plan_decrypts_nothing(tmp_path: Path) -> None:
+    """Whoever plans need not have the vault's password, nor be asked for it."""
+    vault = "!vault |\n        $ANSIBLE_VAULT;1.1;AES256\n        6162"
+    text = RACK.replace("  hosts:", f"    orc_env:\n      MINE: {vault}\n  hosts:")
+    planned = make_plan(tmp_path, text)
+    assert planned.nodes[0].shown_env["MINE"] == "<secret>"
+    with pytest.raises(InputError, match="vault"):
+        environment_file(planned.nodes[0].env)
 
 
 def test_the_same_input_gives_the_same_bytes_and_any_change_another_hash(tmp_path: Path) -> None:

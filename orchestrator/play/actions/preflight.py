@@ -31,6 +31,7 @@ from orchestrator.play.record_change import begin_change
 from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
+from orchestrator.runtime.scripts import environment_file
 from orchestrator.transport.connection import Connection
 from orchestrator.transport.pool import ConnectionPool
 
@@ -79,6 +80,8 @@ def perform(run: Run, arguments: PreflightArguments, report: Report) -> None:
             for state in decision.containers
         ),
     )
+    for spec in subject.nodes:  # with the secrets, which the plan did not need
+        environment_file(spec.env)
     results = preflight(subject)
     _report_checks(run, results, hosts, report)
     for decision in run.decision.replicas:
