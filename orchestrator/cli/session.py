@@ -59,12 +59,13 @@ def read_inventory(reach: Reach) -> Inventory:
 def session(reach: Reach, *, as_json: bool = False) -> Iterator[Session]:
     """Open a session; leaving it hangs up. Raises InputError for a wrong inventory or limit."""
     from orchestrator.events.console import rendering
+    from orchestrator.events.undisturbed import Undisturbed
     from orchestrator.transport.pool import ConnectionPool
     from orchestrator.transport.ssh_config import SshOptions
 
     inventory = read_inventory(reach)
     options = SshOptions(forks=reach.forks, accept_new_host_keys=reach.accept_new_host_keys)
-    shown = rendering(as_json=as_json, stdout=sys.stdout)
+    shown = Undisturbed(rendering(as_json=as_json, stdout=sys.stdout), sys.stdout)
     try:
         with ConnectionPool(inventory.hosts.values(), options) as pool:
             yield Session(inventory, pool, shown)

@@ -10,7 +10,6 @@ from orchestrator.events.event import Event
 from orchestrator.events.json_lines import JsonLines
 from orchestrator.events.nodes_filter import NodesFilter
 from orchestrator.events.rendering import Rendering
-from orchestrator.events.undisturbed import Undisturbed
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -28,8 +27,8 @@ _COLOURS = {
 def rendering(*, as_json: bool, stdout: TextIO) -> Rendering:
     """How events are shown: JSON lines on stdout, or text on stdout, live on a terminal."""
     if as_json:
-        return Undisturbed(JsonLines(stdout), stdout)
-    return Undisturbed((LiveConsole if use_colour(stdout) else PlainConsole)(stdout), stdout)
+        return JsonLines(stdout)
+    return (LiveConsole if use_colour(stdout) else PlainConsole)(stdout)
 
 
 def use_colour(stream: TextIO) -> bool:
