@@ -37,19 +37,20 @@ def history(
 
     with session(reach) as opened:
         hosts = list(opened.inventory.hosts)
-        every, silent = read_history(opened.pool, hosts)
+        changes, silent = read_history(opened.pool, hosts, name)
+        others = [] if changes or name is None else read_history(opened.pool, hosts)[0]
         answering = [host for host in hosts if host not in silent]
         locks, _ = found_locks(opened.pool, answering)
         watches, _ = found_locks(opened.pool, answering, "watches")
     going = {lock.holder.id for lock in locks} | {lock.name for lock in watches}
-    shown = [change for change in every if name in (None, change.deployment)][-last:]
+    shown = changes[-last:]
     if as_json:
         for change in shown:
             line = {**change.to_dict(), "state": state(change, going)}
             sys.stdout.write(json.dumps(line) + "\n")
     else:
         lines = [line for change in shown for line in _lines(change, going)]
-        lines = lines or [_nothing(name, sorted({change.deployment for change in every}))]
+        lines = lines or [_nothing(name, sorted({change.deployment for change in others}))]
         lines += [f"{host}: unknown: {why}" for host, why in silent.items()]
         sys.stdout.write("\n".join(lines) + "\n")
     return int(ExitStatus.UNREACHABLE if silent else ExitStatus.OK)

@@ -65,10 +65,8 @@ def usage_text(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "orc"
     hint = f"`{command} --help` shows how it is called"
-    habit = _habit(error, command)
-    if habit:
-        message = message.partition(". Did you mean")[0]
-        return f"error: {message[:1].lower()}{message[1:].rstrip('.')}\n  do:  {habit}"
+    if habit := _habit(error, command):
+        message, hint = message.partition(". Did you mean")[0], habit
     option = getattr(error, "option_name", "")
     for names, instead in _ANSIBLE_OPTIONS.items():
         if option in names:

@@ -186,7 +186,6 @@ _GROWING: Mapping[str, Callable[..., int]] = {
     "tojson": lambda value, indent=None: _of_json(value, indent=indent),
     "wordwrap": _of_wrap,
 }
-# `join` may get a generator, which only becomes a list when it is read.
 
 
 def bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -198,6 +197,7 @@ def bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def filtered(*arguments: Any, **named: Any) -> Any:
         given = arguments[first:]
         measure(*given, *named.values())
+        # `join` may get a generator, which only becomes a list when it is read.
         if name == "join" and given and not isinstance(given[0], Mapping | str | list | tuple):
             given = (list(given[0]), *given[1:])
         size = _GROWING.get(name)

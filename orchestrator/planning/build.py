@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from orchestrator.deployment import Deployment
 from orchestrator.errors import InputError, PlanError
@@ -111,20 +111,22 @@ def plan(
         mixture_of_experts=recipe.mixture_of_experts,
         hosts=tuple(places),
     )
-    for spec in plan.everything:
-        _check_environment(spec)
+    _check_environments(plan.everything)
     return plan
 
 
-def _check_environment(spec: LaunchSpec) -> None:
+def _check_environments(specs: Iterable[LaunchSpec]) -> None:
     """Raises InputError for what no container can be given, whatever part it comes from. Secrets
     that have to be fetched are not: whoever plans need not have them."""
-    there = {k: v.at_hand if isinstance(v, Secret) else v for k, v in spec.env.items()}
-    try:
-        environment_file(there)
-    except InputError as error:
-        error.where = spec.name
-        raise
+    checked: set[tuple[str, str]] = set()  # most nodes have most of it alike
+    for spec in specs:
+        texts = [(k, v.at_hand if isinstance(v, Secret) else v) for k, v in spec.env.items()]
+        try:
+            environment_file(dict(pair for pair in texts if pair not in checked))
+        except InputError as error:
+            error.where = spec.name
+            raise
+        checked.update(texts)
 
 
 def _whose_strategy(deployment: Deployment, recipe: ResolvedRecipe) -> str | None:

@@ -19,17 +19,16 @@ def keep_services(plan: Plan, containers: Iterable[ContainerState]) -> Plan:
     requests of that moment, and to restart a store is to lose what it holds.
     """
     running = [s for s in containers if s.deployment == plan.name and s.running and not s.aside]
-    router, services = plan.router, plan.services
-    notes = []
+    router = plan.router
     if router is not None and not (plan.deployment.router and plan.deployment.router.image):
         (router,) = _kept([router], running)
-    services = tuple(_kept(services, running))
-    for before, after in ((plan.services[:1], services[:1]), ([plan.router], [router])):
-        for old, new in zip(before, after, strict=True):
-            if old is not None and new is not None and old.image != new.image:
-                name = group_name(new.replica)
-                notes.append(f"the {name} keeps running from {new.image}, not {old.image}")
-    return replace(plan, router=router, services=services, notes=(*plan.notes, *notes))
+    kept = replace(plan, router=router, services=tuple(_kept(plan.services, running)))
+    notes = dict.fromkeys(
+        f"the {group_name(now.replica)} keeps running from {now.image}, not {then.image}"
+        for then, now in zip(plan.everything, kept.everything, strict=True)
+        if then.image != now.image
+    )
+    return replace(kept, notes=(*plan.notes, *notes))
 
 
 def _kept(specs: Sequence[LaunchSpec], running: Sequence[ContainerState]) -> list[LaunchSpec]:
