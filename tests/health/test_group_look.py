@@ -146,6 +146,9 @@ def test_a_failure_counts_only_when_everything_was_looked_at_after_it(result: st
     assert heard.take([ONE], {}, after=0.0, seen=6.5) == (failed.canary, Heard(7.0))
     # What was asked before somebody else's change was over does not count at all.
     assert heard.take([ONE], {}, after=6.0, seen=9.0) == (None, Heard(7.0))
+    # ... and does not hide what was asked since.
+    anew = answer(result, 8.0)
+    assert heard.take([ONE], {ONE: anew}, after=6.0, seen=8.5) == (None, Heard(8.0, anew))
 
 
 @pytest.mark.parametrize("result", ["ok", "refused"])

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -55,10 +54,8 @@ TOO_LARGE = [
 @pytest.mark.parametrize("template", TOO_LARGE)
 def test_a_template_that_makes_too_much_is_refused_at_its_place(load: Load, template: str) -> None:
     inventory = load(f'all:\n  vars:\n    big: "{template}"\n  hosts: {{n1: }}\n')
-    start = time.monotonic()
     with pytest.raises(InputError) as caught:
         inventory.hosts["n1"].variables["big"]
-    assert time.monotonic() - start < 10
     assert "big: the template makes more than 16 MiB" in str(caught.value)
     assert "hosts.yml:3" in str(caught.value)
     with pytest.raises(InputError, match=r"play.yml:7: .*the template makes more than 16 MiB"):
@@ -119,10 +116,8 @@ def test_a_command_of_a_lookup_has_a_time_limit(
 ) -> None:
     monkeypatch.setattr(pipe, "TIMEOUT", 1.0)
     monkeypatch.setattr(pipe, "QUIET", 0.1)
-    start = time.monotonic()
     with pytest.raises(InputError, match=r"lookup\('pipe'\): (sleep|exec) took more than 1 s"):
         Variables("play.yml:7").fill(f"{{{{ lookup('pipe', '{command}') }}}}")
-    assert time.monotonic() - start < 20
     if "exec" not in command:
         assert capsys.readouterr().err == "waiting for sleep, of a lookup('pipe')\n"
 

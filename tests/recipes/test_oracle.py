@@ -63,7 +63,6 @@ def differences(shared: Path) -> dict[str, list[oracle.Difference]]:
         print(f"{count:6} {strategy:17} {kind}")
     for kind, reason in REASONS.items():
         print(f"       {kind}: {reason}")
-    assert seconds < 60
     assert len(rendered) == 9913
     return found
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.errors import UnreachableError
 from orchestrator.transport.pool import ConnectionPool
 from orchestrator.transport.ssh_config import SshOptions
 from tests.transport.sshd import BINARY, Sshd, make_key
@@ -53,6 +54,13 @@ class Client:
         pool = ConnectionPool(hosts, self.options(**changes))  # type: ignore[arg-type]
         self.pools.append(pool)
         return pool
+
+
+def error_of(pool: ConnectionPool, name: str = "node01") -> UnreachableError:
+    with pytest.raises(UnreachableError) as caught:
+        pool.connection(name).run(["true"])
+    assert caught.value.exit_status == 4
+    return caught.value
 
 
 @pytest.fixture(scope="session", autouse=True)

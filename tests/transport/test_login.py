@@ -19,10 +19,9 @@ import pytest
 from orchestrator.errors import UnreachableError
 from orchestrator.inventory.host import ConnectionSettings, Host, HostSettings
 from orchestrator.secret import Secret
-from tests.transport.conftest import Client
+from tests.transport.conftest import Client, error_of
 from tests.transport.processes import appears, gone, marker
 from tests.transport.sshd import USER, Sshd, make_key
-from tests.transport.test_reach import error_of
 
 PASSWORD = "correct horse"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import stat
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -13,19 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import InputError, OrcError, UnreachableError
+from orchestrator.errors import InputError, OrcError
 from orchestrator.inventory.host import ConnectionSettings, Host, HostSettings
-from orchestrator.transport.pool import ConnectionPool
 from orchestrator.transport.ssh_config import resolve
-from tests.transport.conftest import Client
+from tests.transport.conftest import Client, error_of
 from tests.transport.sshd import USER, Sshd, free_port
-
-
-def error_of(pool: ConnectionPool, name: str = "node01") -> UnreachableError:
-    with pytest.raises(UnreachableError) as caught:
-        pool.connection(name).run(["true"])
-    assert caught.value.exit_status == 4
-    return caught.value
 
 
 def named(name: str, *common_args: str, **settings: object) -> Host:
@@ -66,13 +56,11 @@ def test_a_host_that_does_not_answer_is_given_up_in_time(client: Client) -> None
         for one in waiting:
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
-        began = time.monotonic()
         pool = client.pool(named("127.0.0.1", port=port), connect_timeout=0.5)
         error = error_of(pool, "127.0.0.1")
         for one in waiting:
             one.close()
     assert error.what == "no answer within 0.5 s"
-    assert time.monotonic() - began < 4
 
 
 def test_a_server_that_is_no_sshd_is_named_so(client: Client) -> None:
@@ -118,11 +106,13 @@ def test_a_host_that_failed_is_tried_with_less_patience_for_a_while(
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_an_unknown_host_name_is_not_tried_again(client: Client) -> None:
-    began = time.monotonic()
+def test_an_unknown_host_name_is_not_tried_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Were it tried again, the test would wait until its own time limit.
+    monkeypatch.setattr("orchestrator.transport.ssh_connect._FIRST_PAUSE", 10_000)
     error = error_of(client.pool(named("no-such-host.invalid")), "no-such-host.invalid")
     assert error.what == "unknown host name 'no-such-host.invalid'"
-    assert time.monotonic() - began < 10
 
 
 def test_connections_that_sshd_drops_by_maxstartups_are_tried_again(
@@ -289,9 +279,8 @@ def test_a_jump_host_that_is_down_is_named(chain: tuple[Sshd, Sshd, Sshd], clien
     ]
     pool = client.pool(*hosts, connect_timeout=1)
     first_error = error_of(pool, "node01")
-    began = time.monotonic()
-    second_error = error_of(pool, "node02")
-    assert time.monotonic() - began < 0.4, "the second host does not try the dead hop again"
+    second.start()
+    second_error = error_of(pool, "node02")  # which does not try the dead hop again
     place = f"{second.address} ({second.address}:{second.port}, via {first.address})"
     assert str(first_error).startswith(
         f"node01 ({target.address}:{target.port}, via {second.address}): "
@@ -374,121 +363,6 @@ def test_a_proxy_command_that_fails_is_quoted_with_what_it_said(client: Client) 
     host = named("n", "-o", "ProxyCommand=sh -c 'echo no way to %h >&2; exit 3'")
     error = error_of(client.pool(host, connect_timeout=0.5), "n")
     assert "ended with status 3: no way to n" in str(error.why)
-
-
-# -- host keys -----------------------------------------------------------------------------
-
-
-def test_a_new_key_is_refused_with_its_fingerprint(
-    make_sshd: Callable[..., Sshd], client: Client
-) -> None:
-    server = make_sshd(trusted=False)
-    error = error_of(client.pool(server.host()))
-    assert str(error) == (
-        f"node01 (127.0.0.1:{server.port}): the host's key is not known yet\n"
-        f"  why: it shows ssh-ed25519 {server.fingerprint()}, "
-        f"and [127.0.0.1]:{server.port} is not in {client.known_hosts}\n"
-        "  do:  compare it with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on the host, "
-        "then run again with --accept-new-host-keys"
-    )
-    assert server.connections() == 1
-    assert not client.known_hosts.exists()
-
-
-def test_a_new_key_is_added_when_that_is_asked(
-    make_sshd: Callable[..., Sshd], client: Client
-) -> None:
-    server = make_sshd(trusted=False)
-    hosts = [server.host(name) for name in ("node01", "node02", "node03")]
-    pool = client.pool(*hosts, accept_new_host_keys=True)
-    results = pool.map([h.name for h in hosts], lambda c: c.run(["true"]).ok)
-    assert set(results.values()) == {True}
-    assert client.known_hosts.read_text() == server.known_hosts_line()
-    assert stat.S_IMODE(client.known_hosts.stat().st_mode) == 0o600
-    assert client.pool(server.host()).connection("node01").run(["true"]).ok
-
-
-@pytest.mark.parametrize("accept", [False, True])
-def test_a_changed_key_is_never_accepted(sshd: Sshd, client: Client, accept: bool) -> None:
-    old = sshd.fingerprint()
-    sshd.stop()
-    sshd.new_host_keys()
-    sshd.start()
-    before = client.known_hosts.read_text()
-    error = error_of(client.pool(sshd.host(), accept_new_host_keys=accept))
-    assert str(error) == (
-        f"node01 (127.0.0.1:{sshd.port}): the host's key has CHANGED: "
-        "this may be another machine, or somebody in between\n"
-        f"  why: it shows ssh-ed25519 {sshd.fingerprint()}, "
-        f"but {client.known_hosts}:1 has ssh-ed25519 {old}\n"
-        "  do:  only if the host was reinstalled: "
-        f"ssh-keygen -R '[127.0.0.1]:{sshd.port}' -f {client.known_hosts}, "
-        "then --accept-new-host-keys"
-    )
-    assert client.known_hosts.read_text() == before
-    mend = str(error.hint).split(": ", 1)[1].rsplit(", then", 1)[0]
-    subprocess.run(["sh", "-c", mend], check=True, capture_output=True)
-    pool = client.pool(sshd.host(), accept_new_host_keys=True)
-    assert pool.connection("node01").run(["true"]).ok
-
-
-def test_a_host_shows_the_key_it_is_known_by(
-    make_sshd: Callable[..., Sshd], client: Client
-) -> None:
-    server = make_sshd(trusted=False, key_kinds=("rsa", "ecdsa", "ed25519"))
-    for kind in ("rsa", "ecdsa", "ed25519"):
-        name = f"[{server.address}]:{server.port}"
-        client.known_hosts.write_text(f"{name} {server.host_key(kind)}\n")
-        assert client.pool(server.host()).connection("node01").run(["true"]).ok
-
-
-def test_a_key_of_another_type_than_the_known_one_counts_as_changed(
-    make_sshd: Callable[..., Sshd], client: Client
-) -> None:
-    server = make_sshd(trusted=False, key_kinds=("ed25519",))
-    other = make_sshd(trusted=False, start=False, key_kinds=("ecdsa",))
-    client.known_hosts.write_text(f"[127.0.0.1]:{server.port} {other.host_key('ecdsa')}\n")
-    error = error_of(client.pool(server.host(), accept_new_host_keys=True))
-    assert "CHANGED" in error.what
-
-
-def test_hashed_names_are_understood(sshd: Sshd, client: Client) -> None:
-    command = ["ssh-keygen", "-H", "-f", str(client.known_hosts)]
-    subprocess.run(command, check=True, capture_output=True)
-    assert "127.0.0.1" not in client.known_hosts.read_text()
-    assert client.pool(sshd.host()).connection("node01").run(["true"]).ok
-
-
-def test_a_revoked_key_is_refused(sshd: Sshd, client: Client) -> None:
-    client.known_hosts.write_text(f"{sshd.known_hosts_line()}@revoked * {sshd.host_key()}\n")
-    error = error_of(client.pool(sshd.host(), accept_new_host_keys=True))
-    assert error.what == "the host's key is revoked"
-    assert f"@revoked at {client.known_hosts}:2" in str(error.why)
-
-
-def test_a_certificate_authority_cannot_vouch_here(
-    make_sshd: Callable[..., Sshd], client: Client
-) -> None:
-    server = make_sshd(trusted=False)
-    client.known_hosts.write_text(f"# comment\n@cert-authority * {server.host_key()}\n")
-    error = error_of(client.pool(server.host()))
-    assert error.what == "the host's key is not known yet"
-    assert f"certificate authority at {client.known_hosts}:2 cannot vouch" in str(error.why)
-
-
-def test_a_host_key_alias_is_the_name_in_known_hosts(sshd: Sshd, client: Client) -> None:
-    client.known_hosts.write_text(f"the-node {sshd.host_key()}\n")
-    host = sshd.host(common_args=("-o", "HostKeyAlias=The-Node"))
-    assert client.pool(host).connection("node01").run(["true"]).ok
-
-
-def test_checking_can_be_switched_off_for_a_host(
-    make_sshd: Callable[..., Sshd], client: Client
-) -> None:
-    server = make_sshd(trusted=False)
-    words = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
-    host = server.host(common_args=words)
-    assert client.pool(host).connection("node01").run(["true"]).ok
 
 
 def test_an_error_never_is_a_traceback(client: Client, capfd: pytest.CaptureFixture[str]) -> None:
