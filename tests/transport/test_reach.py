@@ -23,6 +23,13 @@ def named(name: str, *common_args: str, **settings: object) -> Host:
     return Host(name, ConnectionSettings(**values), HostSettings())  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempts to connect follow one another without a pause."""
+    monkeypatch.setattr("orchestrator.transport.ssh_connect._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("orchestrator.transport.ssh_connect._JITTER", 0.01)
+
+
 # -- failures ------------------------------------------------------------------------------
 
 
@@ -73,7 +80,7 @@ def test_a_server_that_is_no_sshd_is_named_so(client: Client) -> None:
 
 
 def test_a_host_that_failed_is_tried_with_less_patience_for_a_while(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each phase of a run that ends because its host dropped off asks the host again."""
     calls: list[float] = []
@@ -92,8 +99,6 @@ def test_a_host_that_failed_is_tried_with_less_patience_for_a_while(
         assert error.what == "the connection was closed before SSH began"
         return len(calls) - before
 
-    monkeypatch.setattr("orchestrator.transport.ssh_connect._FIRST_PAUSE", 0.01)
-    monkeypatch.setattr("orchestrator.transport.ssh_connect._JITTER", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=hang_up, args=(server,), daemon=True).start()
         pool = client.pool(named("127.0.0.1", port=server.getsockname()[1]))
@@ -271,13 +276,15 @@ def test_each_jump_host_has_its_own_configuration(
     assert (first.connections(), second.connections(), target.connections()) == (1, 1, 1)
 
 
-def test_a_jump_host_that_is_down_is_named(chain: tuple[Sshd, Sshd, Sshd], client: Client) -> None:
+def test_a_jump_host_that_is_down_is_named(
+    chain: tuple[Sshd, Sshd, Sshd], client: Client, quick: None
+) -> None:
     first, second, target = chain
     second.stop()
     hosts = [
         target.host(name, common_args=("-J", jump(first, second))) for name in ("node01", "node02")
     ]
-    pool = client.pool(*hosts, connect_timeout=1)
+    pool = client.pool(*hosts)
     first_error = error_of(pool, "node01")
     second.start()
     second_error = error_of(pool, "node02")  # which does not try the dead hop again
