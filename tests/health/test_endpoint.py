@@ -160,7 +160,7 @@ def test_a_completion_without_answer_in_time_is_slow_and_not_broken(
 def test_a_stream_that_trickles_on_for_ever_ends_at_its_timeout(
     target: Target, behaviour: Behaviour
 ) -> None:
-    behaviour.chunks = [{"choices": [{"text": "x"}]}] * 100
+    behaviour.chunks = [{"choices": [{"text": "x"}]}] * 10_000  # longer than a test may take
     behaviour.between = 0.1
     assert check_endpoint(HERE, target, completion_timeout=0.5).slow
 

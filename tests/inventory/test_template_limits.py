@@ -110,7 +110,7 @@ def test_a_file_of_a_lookup_is_a_file_and_of_bounded_size(tmp_path: Path) -> Non
         endless.kill()
 
 
-@pytest.mark.parametrize("command", ["sleep 60", "sleep 60; true", "exec >&- 2>&-; sleep 60"])
+@pytest.mark.parametrize("command", ["sleep 999", "sleep 999; true", "exec >&- 2>&-; sleep 999"])
 def test_a_command_of_a_lookup_has_a_time_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:

@@ -293,7 +293,7 @@ def test_the_variables_of_a_replica_are_seen(play: Play) -> None:
 def test_a_task_for_replicas_that_takes_too_long_is_ended(play: Play) -> None:
     text = """
 - hosts: all
-  tasks: [plan_it: , {replicas: {seconds: 30}, timeout: 0.3}]
+  tasks: [plan_it: , {replicas: {seconds: 999}, timeout: 0.3}]
 """
     recap, _, events = play(text)
     assert recap.exit_status == ExitStatus.FAILED
