@@ -6,6 +6,7 @@ the same moment.
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 
@@ -142,3 +143,39 @@ def test_a_host_that_goes_away_does_not_hold_up_the_way_back_of_others(
     finally:
         fleet.link_up(other)
     assert_serves(fleet, old)
+
+
+@pytest.mark.parametrize("way", ["--resume", "--rollback"])
+def test_a_group_of_which_a_host_goes_away_is_not_put_back_by_half(
+    fleet: Fleet, orc: Orc, words: tuple[str, ...], old: dict[str, str], way: str
+) -> None:
+    other = fleet.host("node02")
+    new = ("--set", "env.MARK=new")
+    process = impatient(orc).start("roll", *words, *new)
+    orc.wait_for_output(f"{HEAD} is stopped and kept aside")
+    fleet.link_down(other)
+    try:
+        process.wait(200)
+    finally:
+        fleet.link_up(other)
+    said = orc.output()
+    assert process.returncode == 4, said
+    assert "replica 0 does not go back to what ran before: rank 1 on node02 is not known" in said
+    assert "when node02 can be reached again" in said and "orc roll two --rollback" in said
+    assert "runs with the spec before" not in said and "run what they ran before" not in said
+    change = json.loads(orc("history", "--json").out.splitlines()[-1])
+    assert change["result"] == "unreachable" and change["put_back"] == []
+    states = {c.id: c.state for host in fleet.hosts for c in fleet.containers(host)}
+    assert states[old[HEAD]] == states[old[FOLLOWER]] == "exited"
+    assert container_ids(fleet)[f"{HEAD}-before"] == old[HEAD]
+
+    if way == "--rollback":
+        back = orc("roll", "two", way, timeout=100)
+        assert back.status == 0, back.text
+        assert_serves(fleet, old)
+    else:
+        rolled = orc("roll", *words, *new, way, timeout=100)
+        assert rolled.status == 0, rolled.text
+        now = container_ids(fleet)
+        assert now[HEAD] != old[HEAD] and now[FOLLOWER] != old[FOLLOWER]
+        assert complete(f"http://{fleet.host('node01').addresses[0]}:8000").status_code == 200
