@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import TINY, Orc, container_ids
+from tests.e2e.conftest import TINY, Orc, container_ids, impatient
 from tests.fleet import Fleet
 
 pytestmark = pytest.mark.fleet
@@ -118,3 +118,47 @@ def test_a_server_that_wants_another_key_is_not_stopped_for_it(fleet: Fleet, orc
     assert status.status == 0 and "no completion could be asked for" in status.text
     assert orc("status", "keyed", VLLM_API_KEY="key-12345").status == 0
     assert orc("restart", "keyed", VLLM_API_KEY="key-12345").status == 0
+
+
+def test_a_host_that_goes_away_meanwhile_leaves_no_doubt_about_the_others(
+    fleet: Fleet, orc: Orc
+) -> None:
+    words = (*TINY, "--name", "pair", "--replicas", "2", "--image", fleet.fast_image)
+    router = ("--set", f"router.image={fleet.image}", "--set", "router.policy=round_robin")
+    up = orc("up", *words, *router)
+    assert up.status == 0, up.text
+    places = {c.name: host for host in fleet.hosts for c in fleet.containers(host)}
+    near = places["orc-pair-router"]
+    far, *_ = (host for host in fleet.hosts if host.name != near.name)
+    process = impatient(orc).start("restart", "pair")
+    orc.wait_for_output("stopping orc-pair-router")
+    fleet.link_down(far)
+    try:
+        process.wait(200)
+        said = orc.output()
+    finally:
+        fleet.link_up(far)
+    assert process.returncode == 4, said
+    assert "router is stopped" in said, said
+    assert f"is not known ({far.name} does not answer)" in said, said
+    assert f"when {far.name} answers again: orc restart pair again" in said, said
+    whole = orc("restart", "pair")
+    assert whole.status == 0, whole.text
+    assert orc("status").status == 0
+
+
+def test_a_group_of_which_a_host_does_not_answer_is_not_restarted(fleet: Fleet, orc: Orc) -> None:
+    words = (*TINY, "--strategy", "multi_node_tp", "--nodes", "2", "--name", "two")
+    up = orc("up", *words, "--image", fleet.fast_image)
+    assert up.status == 0, up.text
+    untouched = started(fleet)
+    far = fleet.host("node02")
+    fleet.link_down(far)
+    try:
+        refused = impatient(orc)("restart", "two")
+    finally:
+        fleet.link_up(far)
+    assert refused.status == 4, refused.text
+    assert "replica 0 cannot be restarted: rank 1 was not seen" in refused.text
+    assert "orc restart two again when they answer" in refused.text
+    assert started(fleet) == untouched

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from pydantic import Field
 
 from orchestrator.deployment import Health, Seconds
-from orchestrator.errors import DeploymentError, ErrorGroup, InputError, OrcError
+from orchestrator.errors import DeploymentError, ErrorGroup, InputError, OrcError, UnreachableError
 from orchestrator.health.groups import groups_by_labels
 from orchestrator.health.judge import RankKey
 from orchestrator.health.observation import Observation, observe
@@ -62,13 +62,18 @@ def perform(run: Run, arguments: RestartArguments, report: Report) -> None:
     require_key(run.pool, [target for group in found for target in group.targets])
     specs = {number: group_spec(states) for number, states in groups.items()}
     begin_change(run, {number: SpecChange(spec, spec) for number, spec in specs.items()})
-    _stop(run, groups)
     health = Health(timeout=arguments.timeout)
-    # What the engines store into is there before them, and what sends to them after them.
-    for numbers in ([KV_STORE_GROUP], [n for n in groups if n >= 0], [ROUTER_GROUP]):
-        states = [state for number in numbers for state in groups.get(number, ())]
-        if states and not _start(run, states, health, arguments.keep_failed, report):
-            return
+    try:
+        _stop(run, groups)
+        # What the engines store into is there before them, and what sends to them after them.
+        for numbers in ([KV_STORE_GROUP], [n for n in groups if n >= 0], [ROUTER_GROUP]):
+            states = [state for number in numbers for state in groups.get(number, ())]
+            if states and not _start(run, states, health, arguments.keep_failed, report):
+                _say_what_stands(run, groups)
+                return
+    except OrcError as error:
+        _say_what_stands(run, groups, error)
+        raise
     rejoin(run, [number for number in groups if number >= 0])
 
 
@@ -90,7 +95,8 @@ def _chosen(run: Run, arguments: RestartArguments, seen: Observation) -> Groups:
             )
         groups = {number: groups[number] for number in wanted}
     if not groups:
-        raise DeploymentError(
+        kind = UnreachableError if seen.unreachable else DeploymentError
+        raise kind(
             f"nothing of {run.name} is there to restart",
             why="; ".join(f"{host}: {why}" for host, why in seen.unknown.items()) or None,
             hint="orc up starts it; orc status lists what runs",
@@ -109,7 +115,12 @@ def _not_whole(run: Run, states: Sequence[ContainerState], seen: Observation) ->
     what = f"{group_name(states[0].replica)} cannot be restarted: rank {ranks} was not seen"
     if seen.unknown:
         why = "; ".join(f"{host}: {why}" for host, why in seen.unknown.items())
-        return DeploymentError(what, why=f"there are hosts that did not answer: {why}")
+        kind = UnreachableError if seen.unreachable else DeploymentError
+        return kind(
+            what,
+            why=f"there are hosts that did not answer: {why}",
+            hint=f"orc restart {run.name} again when they answer",
+        )
     return DeploymentError(
         what,
         why="its container is gone, and a group is restarted whole or not at all",
@@ -156,6 +167,34 @@ def _start(
     groups = groups_by_labels(started)
     wait_for_groups(run, groups, report, keep_failed=keep_failed, health=health)
     return {group.replica for group in groups} <= set(run.healthy_after)
+
+
+def _say_what_stands(run: Run, groups: Groups, error: OrcError | None = None) -> None:
+    """After a restart that did not come to its end: what runs of each group and what is stopped,
+    as a look at the hosts shows. What `error` says of a host is not asked again."""
+    errors = error.errors if isinstance(error, ErrorGroup) else (error,)
+    silent = {one.where for one in errors if isinstance(one, UnreachableError) and one.where}
+    hosts = {state.host: None for states in groups.values() for state in states}
+    seen = observe(run.pool, [host for host in hosts if host not in silent])
+    now = {state.id: state for state in seen.containers(run.name)}
+    silent |= set(seen.unknown)
+    for number in sorted(groups, key=lambda number: (number == ROUTER_GROUP, number)):
+        ranks = [_how(state, now.get(state.id), silent) for state in groups[number]]
+        one = ranks[0] if len(set(ranks)) == 1 else None
+        told = [f"{s.name} {how}" for s, how in zip(groups[number], ranks, strict=True)]
+        text = f"{group_name(number)} {one}" if one else f"{group_name(number)}: {', '.join(told)}"
+        run.say("warning", text, replica=number)
+    away = " and ".join(host for host in hosts if host in silent)
+    when = f"when {away} answers again" if away else "when the cause is mended"
+    run.say("note", f"{when}: orc restart {run.name} again")
+
+
+def _how(state: ContainerState, now: ContainerState | None, silent: Collection[str]) -> str:
+    if state.host in silent:
+        return f"is not known ({state.host} does not answer)"
+    if now is None:
+        return "is gone"
+    return "runs" if now.running else "is stopped"
 
 
 def _addresses(run: Run, host: str) -> tuple[str, ...]:
