@@ -83,6 +83,7 @@ def _raised(one: TaskRun, error: OrcError, numbers: Collection[int | None], fate
     """An error that an action raised: all that it was to act on has failed."""
     hosts = _hosts(one, numbers)
     one.progress.tell_error(error, fate)
+    one.progress.count_error(error, fate)
     _register(one, {host: [HostResult(host, "failed", str(error))] for host in hosts})
     return Outcome() if fate == "ignored" else Outcome(frozenset(hosts))
 

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from orchestrator import Catalog, Deployment, Inventory, plan
-from orchestrator.errors import DeploymentError, ExitStatus, InputError
+from orchestrator.errors import (
+    DeploymentError,
+    ErrorGroup,
+    ExitStatus,
+    InputError,
+    UnreachableError,
+)
 from orchestrator.events.event import Event
 from orchestrator.play.action import Action, Arguments, HostAction
 from orchestrator.play.actions.registry import ACTIONS
@@ -69,6 +75,8 @@ class Script:
         scope = "all" if run.scope is None else ",".join(map(str, sorted(run.scope)))
         self.log.append(f"replicas {scope}")
         time.sleep(arguments.seconds)
+        if arguments.raises and arguments.breaks:
+            raise ErrorGroup(UnreachableError("away", where=host) for host in arguments.breaks)
         if arguments.raises:
             raise DeploymentError("it is over")
         for node in run.planned.nodes:
@@ -127,6 +135,20 @@ def test_serial_counts_replicas_between_what_is_done_once(play: Play) -> None:
     ]
     assert recap.exit_status == ExitStatus.OK
     assert "n7: of no replica, so in no batch" in [e.message for e in events]
+
+
+def test_a_host_that_an_action_could_not_reach_is_counted(play: Play) -> None:
+    recap, _, _ = play(
+        HEAD.format(serial="1") + "    - replicas: {raises: true, breaks: [n2, n7]}\n"
+    )
+    assert recap.exit_status == ExitStatus.UNREACHABLE
+    assert {h: c["unreachable"] for h, c in recap.hosts.items() if "unreachable" in c} == {
+        "n2": 1,
+        "n7": 1,
+    }
+    ignored = "    - replicas: {raises: true, breaks: [n2]}\n      ignore_errors: true\n"
+    recap, _, _ = play(HEAD.format(serial="100%") + ignored)
+    assert recap.exit_status == ExitStatus.OK and recap.hosts["n2"] == {"ignored": 1}
 
 
 def test_a_percentage_is_of_the_replicas(play: Play) -> None:
