@@ -15,12 +15,12 @@ from pydantic import (
     field_validator,
 )
 
+from orchestrator.image_reference import ImageReference
 from orchestrator.secret import Secret, holds_login, is_secret_name
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
-_IMAGE = re.compile(r"[\w\[][\w./:\[\]-]*(@\w+:[0-9a-fA-F]+)?", re.ASCII)
 _ARGUMENT = re.compile(r"-{0,2}[A-Za-z][\w-]*(\.[\w-]+)*", re.ASCII)
 _LONGEST = 366 * 24 * 3600.0  # seconds; more is a slip, and overflows the clocks it is given to
 _MOST = 10_000  # nodes, replicas, instances
@@ -98,7 +98,7 @@ class Router(_Selection):
     policy: RouterPolicy | None = Field(
         default=None, description="of vllm-router, such as cache_aware"
     )
-    image: str | None = Field(
+    image: ImageReference | None = Field(
         default=None, description="one that has vllm-router; else the deployment's own"
     )
 
@@ -150,7 +150,9 @@ class Deployment(_Selection):
     env: dict[str, str | Secret] = Field(
         default_factory=dict, description="environment, over the recipe's and `orc_env`"
     )
-    image: str | None = Field(default=None, description="by tag or digest; else the recipe's")
+    image: ImageReference | None = Field(
+        default=None, description="by tag or digest; else the recipe's"
+    )
     kv_offload: str | None = Field(
         default=None, description="where KV cache goes beyond GPU memory; or a KV store"
     )
@@ -192,15 +194,6 @@ class Deployment(_Selection):
         if isinstance(value, bool):
             raise ValueError("a number")
         return value
-
-    @field_validator("image")
-    @classmethod
-    def _image_is_a_reference(cls, image: str | None) -> str | None:
-        if image is not None and not _IMAGE.fullmatch(image):
-            raise ValueError(
-                "an image is registry/repository:tag, or @sha256:... in the tag's place"
-            )
-        return image
 
     @field_validator("args")
     @classmethod

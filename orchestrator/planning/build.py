@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from orchestrator.deployment import Deployment
 from orchestrator.errors import InputError, PlanError
 from orchestrator.facts.host_facts import HostFacts
+from orchestrator.image_reference import checked_image
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.address import url
 from orchestrator.planning.gpu_memory import memory_notes
@@ -111,8 +112,23 @@ def plan(
         mixture_of_experts=recipe.mixture_of_experts,
         hosts=tuple(places),
     )
+    _check_images(plan.everything)
     _check_environments(plan.everything)
     return plan
+
+
+def _check_images(specs: Iterable[LaunchSpec]) -> None:
+    """Raises PlanError for an image that docker would refuse on every host; the user's own is
+    refused before, so this one is the recipe's."""
+    for spec in specs:
+        try:
+            checked_image(spec.image)
+        except ValueError as error:
+            raise PlanError(
+                f"the recipe's image {spec.image!r} is none: {error}",
+                where=spec.name,
+                hint="mend the recipe's docker_image, or give another: image=REPOSITORY:TAG",
+            ) from None
 
 
 def _check_environments(specs: Iterable[LaunchSpec]) -> None:
