@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Sequence
 
 from orchestrator.planning.address import url
+from orchestrator.planning.health_check import HealthCheck
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
+from orchestrator.planning.service import group_name
 from orchestrator.topology.layout import Sizes
 from orchestrator.topology.memory import memory_lines
 
@@ -23,9 +25,11 @@ def plan_text(plan: Plan, verbose: int = 0) -> str:
         "\n".join(summary(plan)),
         table(_COLUMNS, [_row(spec) for spec in plan.everything]),
         "\n".join(_endpoint_lines(plan)),
+        _start_order(plan),
         "\n".join(memory_lines(plan.layout)) if verbose else "",
         *(f"note: {note}" for note in plan.notes),
         *(_node_text(spec) for spec in plan.everything),
+        *_file_texts(plan),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -35,6 +39,19 @@ def _endpoint_lines(plan: Plan) -> list[str]:
     if plan.router:
         lines.append(f"router: {url(plan.router.address, plan.router.port)}")
     return lines
+
+
+def _start_order(plan: Plan) -> str:
+    """One line, where not all starts at once."""
+    steps = []
+    for groups in plan.start_order:
+        numbers = [group[0].replica for group in groups]
+        word = "replica" if len(numbers) == 1 else "replicas"
+        service = f"the {group_name(numbers[0])}"
+        steps.append(f"{word} {ranges(numbers)}" if numbers[0] >= 0 else service)
+    if len(steps) == 1:
+        return ""
+    return f"start order: {', then '.join(steps)}; each when all before it is healthy"
 
 
 def summary(plan: Plan) -> tuple[str, str]:
@@ -99,8 +116,42 @@ def ranges(numbers: Sequence[int]) -> str:
 def _node_text(node: LaunchSpec) -> str:
     where = f"replica {node.replica}, rank {node.rank} ({node.role})"
     lines = [f"# {node.host}: {where if node.replica >= 0 else node.role}"]
+    if node.ports:
+        lines.append(f"#   ports: {', '.join(f'{use} {port}' for use, port in node.ports.items())}")
+    lines.append(f"#   healthy: {_health_text(node.health)}")
     lines += [f"#   {name}={shlex.quote(value)}" for name, value in node.shown_env.items()]
     return "\n".join([*lines, command_text(node.command)])
+
+
+def _health_text(check: HealthCheck) -> str:
+    limit = f"within {duration_text(check.timeout)}"
+    if check.tcp_ports:
+        ports = ", ".join(map(str, check.tcp_ports))
+        return f"TCP connects to {ports}; {limit}"
+    if check.url is None:
+        return "it runs on until its head is healthy"
+    steps = [f"GET {check.url}{check.path} is 200", f"/v1/models lists {check.model}"]
+    if check.completion:
+        ranks = f" by each of the data-parallel ranks {ranges(check.data_ranks)}"
+        steps.append(f"POST /v1/completions answers{ranks if len(check.data_ranks) > 1 else ''}")
+    return f"{', '.join(steps)}; {limit}"
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds as a deployment has them: `45m`, `90s`."""
+    return f"{seconds / 60:g}m" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g}s"
+
+
+def _file_texts(plan: Plan) -> list[str]:
+    """Every file that is written for a container, once with all the containers that have it."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    for spec in plan.everything:
+        for path, content in spec.files.items():
+            owners.setdefault((path, content), []).append(spec.name)
+    return [
+        f"# {path} in {', '.join(names)}:\n{content.rstrip()}"
+        for (path, content), names in owners.items()
+    ]
 
 
 def command_text(command: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from orchestrator.health.endpoint import Target
-from orchestrator.planning.address import url
+from orchestrator.planning.health_check import health_path
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.plan import Plan
 from orchestrator.runtime.containers import ContainerState, data_ranks
@@ -24,15 +24,16 @@ def spec_target(spec: LaunchSpec, plan: Plan) -> Target:
     """The endpoint of a node, or of the router, which passes the nodes' API key on."""
     key = spec.env.get(API_KEY) or plan.nodes[0].env.get(API_KEY)
     secret = Secret(key) if isinstance(key, str) else key
-    address = url(spec.address, spec.port)
+    check = spec.health
+    assert check.url is not None, f"{spec.name} serves nothing"
     return Target(
         spec.replica,
         spec.host,
-        address,
-        spec.served_model,
+        check.url,
+        check.model,
         secret or own_key(),
-        data_ranks(spec.container.labels),
-        _health_path(spec.role),
+        check.data_ranks,
+        check.path,
     )
 
 
@@ -46,16 +47,11 @@ def running_targets(states: Iterable[ContainerState]) -> list[Target]:
             state.model,
             own_key(),
             data_ranks(state.labels),
-            _health_path(state.role),
+            health_path(state.role),
         )
         for state in states
         if state.running and state.endpoint and state.model
     ]
-
-
-def _health_path(role: str) -> str:
-    """vllm-router's /health is 503 while any worker is unwell; its own is this (0.1.17)."""
-    return "/liveness" if role == "router" else "/health"
 
 
 def own_key() -> Secret | None:

@@ -19,6 +19,7 @@ from orchestrator.inventory.host import Host
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import KV_STORE_GROUP, Service, service_spec
 from orchestrator.recipes.taxonomy import KvStoreFile
+from orchestrator.secret import holds_login, is_secret_name
 from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.ports import PortAllotment, port_use
 
@@ -131,6 +132,13 @@ def _config(
         if key == "global_segment_size" and not keeper and config[key] == 0:
             continue
         config[key] = value
+    for key, value in config.items():
+        if value and (is_secret_name(key) or (isinstance(value, str) and holds_login(value))):
+            raise PlanError(
+                f"kv_store.{key} would put a secret into {CONFIG_FILE}",
+                why="every user of the host can read it, and `orc plan` shows it",
+                hint="a metadata_server without a password; P2PHANDSHAKE needs no server",
+            )
     return config
 
 

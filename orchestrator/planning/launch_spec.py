@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from orchestrator.planning.health_check import HealthCheck
 from orchestrator.runtime.container import Container
 from orchestrator.runtime.docker_run import run_command
 from orchestrator.secret import REDACTED, Secret
@@ -44,6 +45,7 @@ class LaunchSpec:
     image: str
     container: Container
     served_model: str
+    health: HealthCheck
     port: int | None = None  # of its API; None when it is headless
     ports: Mapping[str, int] = field(default_factory=dict)  # every TCP port it binds, by use
     pinned_image: str | None = None
@@ -52,6 +54,11 @@ class LaunchSpec:
     def name(self) -> str:
         """The container's name."""
         return self.container.name
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The files that are written on the host and mounted, by their path in the container."""
+        return self.container.files
 
     @cached_property
     def command(self) -> list[str]:
@@ -100,7 +107,9 @@ class LaunchSpec:
             "argv": list(self.argv),
             "env": self.shown_env,
             "volumes": list(self.container.volumes),
+            "files": dict(self.files),
             "ports": dict(self.ports),
+            "health": self.health.to_dict(),
             "command": self.command,
             "spec": self.spec_hash,
         }

@@ -10,6 +10,7 @@ from orchestrator.inventory.host import Host
 from orchestrator.planning.address import listen_address, url
 from orchestrator.planning.draining import drain_environment, drain_files, drainable
 from orchestrator.planning.environment import node_environment
+from orchestrator.planning.health_check import endpoint_check
 from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.model_files import volumes
@@ -91,6 +92,9 @@ def node_spec(
         image=image,
         container=container,
         served_model=served,
+        health=endpoint_check(
+            deployment.health, node.role, _endpoint(node), served, node.data_ranks
+        ),
         port=node.port,
         ports=dict(node.ports),
     )
@@ -125,11 +129,15 @@ def _labels(name: str, node: Node, layout: Layout, served: str) -> dict[str, str
     }
     if node.ports:
         labels["orc.ports"] = ",".join(f"{use}={port}" for use, port in node.ports.items())
-    if node.port is not None:
-        labels |= {"orc.endpoint": url(node.slot.address, node.port), "orc.model": served}
+    if endpoint := _endpoint(node):
+        labels |= {"orc.endpoint": endpoint, "orc.model": served}
     if node.data_ranks:
         labels["orc.data-ranks"] = f"{node.data_ranks[0]}-{node.data_ranks[-1]}"
     return labels
+
+
+def _endpoint(node: Node) -> str | None:
+    return None if node.port is None else url(node.slot.address, node.port)
 
 
 def _with_port(argv: list[str], port: int | None) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.deployment import Deployment
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.service import start_order
 from orchestrator.topology.layout import GpuMemory, Layout, Slot
 
 
@@ -52,6 +53,12 @@ class Plan:
         """Every container: the store's services, the nodes, the router, in the order of start."""
         return (*self.services, *self.nodes, *((self.router,) if self.router else ()))
 
+    @property
+    def start_order(self) -> list[list[tuple[LaunchSpec, ...]]]:
+        """The groups that start at once, step by step: each when all before it are healthy."""
+        groups = {group[0].replica: group for group in self.groups()}
+        return [[groups[number] for number in step] for step in start_order(groups)]
+
     def pool(self, node: LaunchSpec) -> str:
         """`prefill` or `decode` under prefill/decode, else the one engine's, an empty string."""
         return node.role if node.role in self.layout.sizes else ""
@@ -93,6 +100,9 @@ class Plan:
             "endpoints": [endpoint.to_dict() for endpoint in self.endpoints],
             "router": self.router.to_dict() if self.router else None,
             "services": [service.to_dict() for service in self.services],
+            "start_order": [
+                [spec.name for group in step for spec in group] for step in self.start_order
+            ],
             "unused": list(self.layout.unused),
             "notes": list(self.notes),
         }

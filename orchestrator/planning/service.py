@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from orchestrator.deployment import Deployment
 from orchestrator.inventory.host import Host
+from orchestrator.planning.health_check import endpoint_check, ports_check
 from orchestrator.planning.launch_spec import IMAGE, LaunchSpec
 from orchestrator.runtime.container import Container
 from orchestrator.secret import Secret
@@ -26,6 +27,15 @@ SERVICE_GROUPS: Mapping[ServiceRole, int] = {
     "router": ROUTER_GROUP,
 }
 GROUP_NAMES = {KV_STORE_GROUP: "KV store", ROUTER_GROUP: "router"}
+
+
+def start_order(groups: Iterable[int]) -> list[list[int]]:
+    """Groups by when they start, those of a step at once: what the engines store into is there
+    before them, and what sends to them comes after them."""
+    there = set(groups)
+    replicas = sorted(number for number in there if number >= 0)
+    steps = ([KV_STORE_GROUP], replicas, [ROUTER_GROUP])
+    return [kept for step in steps if (kept := [number for number in step if number in there])]
 
 
 def group_name(replica: int) -> str:
@@ -83,6 +93,12 @@ def service_spec(service: Service, host: Host, deployment: Deployment, image: st
         devices=host.settings.devices if service.role == "kv_store" else (),
         extra_args=host.settings.container_args,
     )
+    if service.endpoint:
+        health = endpoint_check(
+            deployment.health, service.role, service.endpoint, service.model or ""
+        )
+    else:
+        health = ports_check(tuple(service.ports.values()))
     return LaunchSpec(
         deployment=name,
         host=host.name,
@@ -98,6 +114,7 @@ def service_spec(service: Service, host: Host, deployment: Deployment, image: st
         image=image,
         container=container,
         served_model=service.model or "",
+        health=health,
         port=service.ports.get("api"),
         ports=service.ports,
     )

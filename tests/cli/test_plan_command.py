@@ -119,6 +119,45 @@ def test_verbose_shows_the_memory_of_a_gpu_of_every_stage(
     assert "memory of a GPU" not in capsys.readouterr().out
 
 
+def test_of_every_container_the_ports_the_health_check_and_the_place_in_the_start_are_shown(
+    rack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--set", "kv_offload=kv_store_centralized_mooncake", "--replicas", "2"]
+    arguments = ["plan", "-i", rack, "--recipe", KIMI[1], "--strategy", "single_node_tp", *store]
+    assert run([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert (
+        "start order: the KV store, then replicas 0-1, then the router; "
+        "each when all before it is healthy\n" in out
+    )
+    assert "#   ports: mooncake 50051, mooncake_metrics 9003\n" in out
+    assert "#   healthy: TCP connects to 50051, 9003; within 2m\n" in out
+    assert (
+        "#   healthy: GET http://10.1.0.11:8000/health is 200, /v1/models lists "
+        "moonshotai/Kimi-K2.6, POST /v1/completions answers; within 45m\n" in out
+    )
+    assert "GET http://10.1.0.11:30080/liveness is 200" in out
+    started = [*document["services"], *document["nodes"], document["router"]]
+    order = [name for step in document["start_order"] for name in step]
+    assert [node["name"] for node in started] == order
+    for node in started:
+        assert node["health"]["timeout"] and node["ports"] and node["command"]
+    assert "in orc-kimi-k2-6-r0-n0, orc-kimi-k2-6-r1-n0:\n{\n" in out
+
+
+def test_of_a_rank_that_serves_nothing_is_said_what_makes_it_healthy(
+    rack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    health = ["--set", "health.completion=false", "--set", "health.timeout=90s"]
+    assert run(["plan", "-i", rack, *KIMI, *health]) == 0
+    out = capsys.readouterr().out
+    assert "#   healthy: it runs on until its head is healthy\n" in out
+    assert "lists moonshotai/Kimi-K2.6; within 90s\n" in out
+    assert "start order" not in out  # all at once
+
+
 def test_suggest_lists_the_strategies_that_fit_as_text_and_as_json(
     rack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,6 +109,7 @@ COMPARE: dict[str, Callable[[LaunchSpec, Any], tuple[Any, Any]]] = {
     "argv": lambda spec, wanted: (list(spec.argv), shlex.split(wanted)),
     "file": lambda spec, wanted: (picked(files_of(spec), wanted), wanted),
     "env": _env,
+    "health": lambda spec, wanted: (picked(spec.health.to_dict(), wanted), wanted),
     "flags": _flags,
     "ranks": _ranks,
     "command": _command,
@@ -144,6 +145,8 @@ def compare(made: Plan, expect: dict[str, Any]) -> None:
     for spec, own in zip(made.services, services, strict=True):
         compare_spec(spec, own)
     assert [endpoint.url for endpoint in made.endpoints] == given.pop("endpoints")
+    if order := given.pop("start_order", None):
+        assert made.to_dict()["start_order"] == order
     assert list(made.layout.unused) == given.pop("unused", [])
     missing = [note for note in given.pop("notes", []) if note not in "\n".join(made.notes)]
     assert not missing, made.notes

@@ -198,6 +198,13 @@ def test_no_port_is_given_twice_on_a_host(tmp_path: Path) -> None:
             {"kv_offload": DISTRIBUTED, "kv_store": {"segment": "1GB"}},
             r"kv_store\.segment is no setting",
         ),
+        (
+            {
+                "kv_offload": DISTRIBUTED,
+                "kv_store": {"metadata_server": "redis://u:s3kr1t@10.1.0.9:6379"},
+            },
+            r"^(?!(.|\n)*s3kr1t)kv_store\.metadata_server would put a secret into",
+        ),
     ],
 )
 def test_what_does_not_exist_is_refused(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator.cli.plan_text import plan_text
 from orchestrator.runtime.container import FILES_DIRECTORY, Container
 from orchestrator.runtime.history_scripts import append_history_script, read_history_script
 from orchestrator.runtime.lock_scripts import (
@@ -19,6 +21,8 @@ from orchestrator.runtime.lock_scripts import (
     take_lock_script,
 )
 from orchestrator.runtime.scripts import CANNOT_WRITE, Script, start_script, stop_script
+from tests.cli.plans import rack
+from tests.planning.builders import make_plan
 
 IS_LINK = "is a symbolic link, which is not followed"
 
@@ -161,6 +165,37 @@ def test_the_files_of_a_container_are_not_written_through_a_link(
     started = run(start_script(container(), {"A": "1"}, "kimi", ["true"]), base)
     assert started.returncode == CANNOT_WRITE and IS_LINK in started.stderr
     assert unharmed(elsewhere)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        {"strategy": "single_node_tp", "kv_offload": "kv_store_centralized_mooncake"},
+        {"strategy": "single_node_tp", "kv_offload": "kv_store_distributed_mooncake"},
+        {"strategy": "pd_cluster", "pools": {"prefill": 1, "decode": 1}, "replicas": 2},
+    ],
+    ids=["centralized store", "distributed store", "prefill and decode"],
+)
+def test_the_files_that_a_start_writes_are_those_that_the_plan_shows(
+    base: Path, tmp_path: Path, selection: dict[str, Any]
+) -> None:
+    docker(base, "exit 1")
+    made = make_plan(tmp_path, rack(4), **selection)
+    document = made.to_dict()
+    nodes = [*document["services"], *document["nodes"], document["router"]]
+    shown = {
+        (node["name"], path.rpartition("/")[2]): content
+        for node in nodes
+        if node
+        for path, content in node["files"].items()
+    }
+    for spec in made.everything:
+        script = start_script(spec.container, {}, spec.deployment, ["true"])
+        assert run(script, base).returncode == 0
+    written = {(path.parent.name, path.name): path.read_text() for path in base.glob("*/*")}
+    assert written == shown != {}
+    text = plan_text(made)
+    assert all(content.rstrip() in text for content in shown.values())
 
 
 @pytest.mark.parametrize("linked", [False, True])

@@ -10,6 +10,7 @@ from orchestrator.health.failure import explain_failure
 from orchestrator.health.judge import RankKey, RankProblem, Verdict
 from orchestrator.health.observation import observe_host
 from orchestrator.health.watch import Group
+from orchestrator.planning.health_check import KV_STORE_INTERVAL, KV_STORE_SECONDS
 from orchestrator.planning.service import KV_STORE_GROUP
 from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.start import start_groups
@@ -17,9 +18,6 @@ from orchestrator.play.actions.wait_healthy import stop_group
 from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
 from orchestrator.transport.connection import Connection
-
-_PATIENCE = 120.0  # seconds; a store service registers its memory before it listens
-_INTERVAL = 0.5
 
 
 class KvStoreArguments(Arguments):
@@ -59,7 +57,7 @@ def wait_for_services(
     begun = time.monotonic()
     for service in services:
         rank = service.rank
-        problem = _wait(run.pool.connection(rank.host), service, begun + _PATIENCE)
+        problem = _wait(run.pool.connection(rank.host), service, begun + KV_STORE_SECONDS)
         if problem is None:
             ports = ", ".join(map(str, service.ports.values()))
             text = f"{rank.name} answers on {ports}"
@@ -90,9 +88,9 @@ def _wait(connection: Connection, service: Service, deadline: float) -> RankProb
             if not state.running:
                 return RankProblem(rank, state.ending(), state)
             if time.monotonic() > deadline:
-                text = f"nothing answers on port {port} ({use}) after {_PATIENCE:.0f} s"
+                text = f"nothing answers on port {port} ({use}) after {KV_STORE_SECONDS:.0f} s"
                 return RankProblem(rank, text, state)
-            time.sleep(_INTERVAL)
+            time.sleep(KV_STORE_INTERVAL)
     return None
 
 

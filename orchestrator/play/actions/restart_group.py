@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from pydantic import Field
 
@@ -15,7 +16,7 @@ from orchestrator.health.observation import Observation, observe
 from orchestrator.health.probe import require_key
 from orchestrator.health.status import missing_ranks
 from orchestrator.planning.port_use import labelled_ports
-from orchestrator.planning.service import KV_STORE_GROUP, ROUTER_GROUP, group_name
+from orchestrator.planning.service import KV_STORE_GROUP, group_name, start_order
 from orchestrator.play.action import Action, Arguments
 from orchestrator.play.actions.by_host import on_each_host
 from orchestrator.play.actions.kv_store import Service, wait_for_services
@@ -65,10 +66,9 @@ def perform(run: Run, arguments: RestartArguments, report: Report) -> None:
     health = Health(timeout=arguments.timeout)
     try:
         _stop(run, groups)
-        # What the engines store into is there before them, and what sends to them after them.
-        for numbers in ([KV_STORE_GROUP], [n for n in groups if n >= 0], [ROUTER_GROUP]):
-            states = [state for number in numbers for state in groups.get(number, ())]
-            if states and not _start(run, states, health, arguments.keep_failed, report):
+        for numbers in start_order(groups):
+            states = [state for number in numbers for state in groups[number]]
+            if not _start(run, states, health, arguments.keep_failed, report):
                 _say_what_stands(run, groups)
                 return
     except OrcError as error:
@@ -178,7 +178,7 @@ def _say_what_stands(run: Run, groups: Groups, error: OrcError | None = None) ->
     seen = observe(run.pool, [host for host in hosts if host not in silent])
     now = {state.id: state for state in seen.containers(run.name)}
     silent |= set(seen.unknown)
-    for number in sorted(groups, key=lambda number: (number == ROUTER_GROUP, number)):
+    for number in chain.from_iterable(start_order(groups)):
         ranks = [_how(state, now.get(state.id), silent) for state in groups[number]]
         one = ranks[0] if len(set(ranks)) == 1 else None
         told = [f"{s.name} {how}" for s, how in zip(groups[number], ranks, strict=True)]
