@@ -14,6 +14,7 @@ from orchestrator.topology.layout import Sizes
 from orchestrator.topology.memory import memory_lines
 
 _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
+RANKS = ("world", "dp", "pp", "pcp", "tp", "ep")  # of a GPU, as `GpuRank` names them
 
 
 def plan_text(plan: Plan, verbose: int = 0) -> str:
@@ -23,7 +24,7 @@ def plan_text(plan: Plan, verbose: int = 0) -> str:
     """
     parts = [
         "\n".join(summary(plan)),
-        table(_COLUMNS, [_row(spec) for spec in plan.everything]),
+        _who_runs_what(plan),
         "\n".join(_endpoint_lines(plan)),
         _start_order(plan),
         "\n".join(memory_lines(plan.layout)) if verbose else "",
@@ -87,6 +88,54 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def _who_runs_what(plan: Plan) -> str:
+    """The table: a row for each container, a column for each kind of rank that says something."""
+    kinds: dict[tuple[int, str], list[str]] = {}  # of a replica's engine, those that are not all 0
+    for node in plan.nodes:
+        said = kinds.setdefault((node.replica, plan.pool(node)), [])
+        said += [name for name in RANKS if any(getattr(rank, name) for rank in node.ranks)]
+    columns = [name for name in RANKS if any(name in said for said in kinds.values())]
+    rows = []
+    for spec in plan.everything:
+        said = kinds.get((spec.replica, plan.pool(spec)), [])
+        cells = [
+            ranks_text([getattr(rank, name) for rank in spec.ranks]) if name in said else "-"
+            for name in columns
+        ]
+        rows.append((*_row(spec), *cells))
+    return table((*_COLUMNS, *map(str.upper, columns)), rows)
+
+
+def ranks_text(numbers: Sequence[int]) -> str:
+    """The rank of each GPU, in the order of the GPUs: `0-7`; `0x4,1x4` is four times 0, then 1.
+
+    One number alone is that of all.
+    """
+    if len(set(numbers)) == 1:
+        return str(numbers[0])
+    words = []
+    at = 0
+    while at < len(numbers):
+        same = _run(numbers, at, step=0)
+        rising = _run(numbers, at, step=1)
+        first = str(numbers[at])
+        if rising > 1:
+            first += f"-{numbers[at + rising - 1]}"
+        elif same > 1:
+            first += f"x{same}"
+        words.append(first)
+        at += max(same, rising)
+    return ",".join(words)
+
+
+def _run(numbers: Sequence[int], start: int, step: int) -> int:
+    """How many numbers from `start` on are each `step` more than the one before."""
+    end = start + 1
+    while end < len(numbers) and numbers[end] == numbers[end - 1] + step:
+        end += 1
+    return end - start
 
 
 def _row(node: LaunchSpec) -> tuple[str, ...]:

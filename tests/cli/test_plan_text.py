@@ -1,0 +1,67 @@
+"""The table of a plan: of every GPU its global rank and those by DP, PP, PCP, TP and EP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.plan_text import RANKS, plan_text, ranks_text
+from orchestrator.planning.launch_spec import LaunchSpec
+from tests.cli.plans import CASES, case
+
+FIRST = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([3], "3"),
+        ([1, 1, 1, 1], "1"),
+        ([8, 9, 10, 11], "8-11"),
+        ([0, 1, 2, 3, 0, 1, 2, 3], "0-3,0-3"),
+        ([0, 0, 1, 1], "0x2,1x2"),
+        ([0, 2, 4], "0,2,4"),
+        ([0, 0, 1, 2, 2], "0x2,1-2,2"),
+    ],
+)
+def test_the_ranks_of_a_nodes_gpus_are_one_exact_phrase(numbers: list[int], text: str) -> None:
+    assert ranks_text(numbers) == text
+    assert read(text, len(numbers)) == numbers
+
+
+def read(text: str, gpus: int) -> list[int]:
+    """The numbers that a phrase stands for."""
+    found: list[int] = []
+    for word in text.split(","):
+        first, _, last = word.partition("-")
+        value, _, times = first.partition("x")
+        found += range(int(value), int(last) + 1) if last else [int(value)] * int(times or 1)
+    return found * gpus if len(found) == 1 else found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_rank_of_every_gpu_can_be_read_off_the_table(tmp_path: Path, name: str) -> None:
+    made = case(tmp_path, name)
+    text = plan_text(made).split("\n\n")[1]
+    header, *rows = [line.split("  ") for line in text.splitlines()]
+    columns = [word.strip() for word in header if word]
+    assert tuple(columns[: len(FIRST)]) == FIRST
+    shown = [word.lower() for word in columns[len(FIRST) :]]
+    assert shown == [kind for kind in RANKS if kind in shown]
+    for spec, row in zip(made.everything, rows, strict=True):
+        cells = [cell.strip() for cell in row if cell][len(FIRST) :]
+        assert len(cells) == len(shown)
+        for kind in RANKS:
+            cell = dict(zip(shown, cells, strict=True)).get(kind, "-")
+            assert values(spec, cell) == [getattr(rank, kind) for rank in spec.ranks], kind
+
+
+def values(spec: LaunchSpec, cell: str) -> list[int]:
+    """A kind that is not shown is 0 for every GPU."""
+    return [0] * len(spec.ranks) if cell == "-" else read(cell, len(spec.ranks))
+
+
+def test_a_table_of_many_hosts_stays_narrow(tmp_path: Path) -> None:
+    table = plan_text(case(tmp_path, "256 ranks over 32 hosts")).split("\n\n")[1]
+    assert max(map(len, table.splitlines())) <= 100
