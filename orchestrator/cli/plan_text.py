@@ -5,27 +5,29 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from orchestrator.planning.address import url
 from orchestrator.planning.health_check import HealthCheck
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.planning.picture import layers_text
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.service import group_name
 from orchestrator.topology.layout import Sizes
 from orchestrator.topology.memory import memory_lines
 
 _COLUMNS = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
+_ENDPOINTS = 8  # that are listed one by one
 RANKS = ("world", "dp", "pp", "pcp", "tp", "ep")  # of a GPU, as `GpuRank` names them
 
 
 def plan_text(plan: Plan, verbose: int = 0) -> str:
     """The whole plan, as `orc plan` prints it; secrets redacted, commands ready to paste.
 
-    `verbose` adds the memory estimate of a GPU of each stage.
+    `verbose` adds the memory estimate of a GPU of each stage, and lists endpoints one by one
+    that are many.
     """
     parts = [
         "\n".join(summary(plan)),
         _who_runs_what(plan),
-        "\n".join(_endpoint_lines(plan)),
+        "\n".join(_endpoint_lines(plan, verbose)),
         _start_order(plan),
         "\n".join(memory_lines(plan.layout)) if verbose else "",
         *(f"note: {note}" for note in plan.notes),
@@ -35,10 +37,17 @@ def plan_text(plan: Plan, verbose: int = 0) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _endpoint_lines(plan: Plan) -> list[str]:
-    lines = [f"endpoint: {end.url} ({end.model})" for end in plan.endpoints]
+def _endpoint_lines(plan: Plan, verbose: int) -> list[str]:
+    pools = {node.health.url: plan.pool(node) for node in plan.nodes}
+    lines = [
+        f"endpoint: {end.url} ({end.model}{f', {pool}' if (pool := pools[end.url]) else ''})"
+        for end in plan.endpoints
+    ]
+    if len(lines) > _ENDPOINTS and not verbose:
+        more = len(lines) - _ENDPOINTS + 1
+        lines[_ENDPOINTS - 1 :] = [f"{more} endpoints more, to {plan.endpoints[-1].url}"]
     if plan.router:
-        lines.append(f"router: {url(plan.router.address, plan.router.port)}")
+        lines.append(f"router: {plan.router.health.url} (requests go here)")
     return lines
 
 
@@ -147,7 +156,7 @@ def _row(node: LaunchSpec) -> tuple[str, ...]:
         node.role,
         ranges(node.gpus) or "-",
         node.address or "-",
-        " ".join(f"{first}-{end - 1}" for first, end in layers) or "-",
+        " ".join(map(layers_text, layers)) or "-",
     )
 
 

@@ -21,7 +21,7 @@ from orchestrator.planning.model_files import (
 )
 from orchestrator.planning.node_spec import node_spec, pool_of
 from orchestrator.planning.plan import Endpoint, Plan
-from orchestrator.planning.router import plan_router, reserving
+from orchestrator.planning.router import image_note, plan_router, reserving
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.runtime.scripts import environment_file
@@ -165,15 +165,14 @@ def _endpoints(nodes: tuple[LaunchSpec, ...]) -> list[Endpoint]:
 
 def _notes(layout: Layout, router: LaunchSpec | None, deployment: Deployment) -> list[str]:
     notes = []
-    unknown = [node.slot.host for node in layout.nodes if node.slot.interface is None]
+    interfaces = {node.slot.host: node.slot.interface for node in layout.nodes}
+    unknown = [host for host, interface in interfaces.items() if interface is None]
     if unknown and layout.nodes_per_replica > 1:
+        some = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" * (len(unknown) > 8))
         notes.append(
-            f"the data-plane interface of {', '.join(unknown[:8])} is not known here: `orc up` "
-            "asks the hosts, as does `orc plan --gather-facts`; or set orc_interface"
+            f"the data-plane interface of {some} is not known here: `orc up` asks the hosts, "
+            "as does `orc plan --gather-facts`; or set orc_interface"
         )
     if router is not None and not (deployment.router and deployment.router.image):
-        notes.append(
-            f"the router runs from {router.image}, which must have vllm-router in it; "
-            "router.image names another"
-        )
+        notes.append(image_note(router))
     return notes

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from orchestrator.planning.launch_spec import IMAGE, LaunchSpec
 from orchestrator.planning.plan import Plan
+from orchestrator.planning.router import image_note
 from orchestrator.planning.service import group_name
 from orchestrator.runtime.containers import ContainerState
 
@@ -28,7 +29,9 @@ def keep_services(plan: Plan, containers: Iterable[ContainerState]) -> Plan:
         for then, now in zip(plan.everything, kept.everything, strict=True)
         if then.image != now.image
     )
-    return replace(kept, notes=(*plan.notes, *notes))
+    # What is said of the image that the router would have is of no use when it keeps another.
+    gone = {image_note(plan.router)} if plan.router and plan.router != kept.router else set()
+    return replace(kept, notes=(*(note for note in plan.notes if note not in gone), *notes))
 
 
 def _kept(specs: Sequence[LaunchSpec], running: Sequence[ContainerState]) -> list[LaunchSpec]:

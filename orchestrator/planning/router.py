@@ -73,6 +73,14 @@ def plan_router(
     return service_spec(service, hosts[host], deployment, router.image or image)
 
 
+def image_note(router: LaunchSpec) -> str:
+    """What is to be known of an image that nobody named for the router."""
+    return (
+        f"the router runs from {router.image}, which must have vllm-router in it; "
+        "router.image names another"
+    )
+
+
 def reserving(nodes: Sequence[LaunchSpec], router: LaunchSpec) -> tuple[LaunchSpec, ...]:
     """The nodes with the router's ports on the label of those on its host, else of the first.
 

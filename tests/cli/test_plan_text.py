@@ -8,7 +8,8 @@ import pytest
 
 from orchestrator.cli.plan_text import RANKS, plan_text, ranks_text
 from orchestrator.planning.launch_spec import LaunchSpec
-from tests.cli.plans import CASES, case
+from tests.cli.plans import CASES, case, rack
+from tests.planning.builders import make_plan
 
 FIRST = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 
@@ -65,3 +66,32 @@ def values(spec: LaunchSpec, cell: str) -> list[int]:
 def test_a_table_of_many_hosts_stays_narrow(tmp_path: Path) -> None:
     table = plan_text(case(tmp_path, "256 ranks over 32 hosts")).split("\n\n")[1]
     assert max(map(len, table.splitlines())) <= 100
+
+
+def test_many_endpoints_are_told_one_by_one_when_more_is_asked_for(tmp_path: Path) -> None:
+    made = case(tmp_path, "256 ranks over 32 hosts")
+    lines = plan_text(made).split("\n\n")[2].splitlines()
+    assert lines[6:] == [
+        "endpoint: http://10.1.0.7:8000 (deepseek-ai/DeepSeek-V3.2)",
+        "25 endpoints more, to http://10.1.0.32:8000",
+        "router: http://10.1.0.1:30000 (requests go here)",
+    ]
+    assert plan_text(made, verbose=1).count("endpoint: ") == 32
+
+
+def test_an_endpoint_of_a_pool_says_which(tmp_path: Path) -> None:
+    assert plan_text(case(tmp_path, "prefill and decode")).split("\n\n")[2].splitlines() == [
+        "endpoint: http://10.1.0.1:8001 (deepseek-ai/DeepSeek-V3.2, prefill)",
+        "endpoint: http://10.1.0.2:8002 (deepseek-ai/DeepSeek-V3.2, decode)",
+        "endpoint: http://10.1.0.3:8002 (deepseek-ai/DeepSeek-V3.2, decode)",
+        "router: http://10.1.0.1:30000 (requests go here)",
+    ]
+
+
+def test_a_host_whose_interface_is_not_known_is_named_once(tmp_path: Path) -> None:
+    text = rack(12).replace(", orc_interface: bond0", "")
+    made = make_plan(
+        tmp_path, text, recipe="deepseek-ai/DeepSeek-V3.2", strategy="multi_node_dep", nodes=12
+    )
+    (note,) = (note for note in made.notes if "interface" in note)
+    assert "of node01, node02, node03, node04, node05, node06, node07, node08 and 4 more is" in note

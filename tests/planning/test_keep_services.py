@@ -34,6 +34,7 @@ def test_a_new_image_for_the_engines_leaves_the_router_alone(tmp_path: Path) -> 
     assert kept.router and kept.router.image == "vllm:1"
     assert kept.router.command == before.router.command if before.router else False
     assert "the router keeps running from vllm:1, not vllm:2" in kept.notes
+    assert not [note for note in kept.notes if "the router runs from" in note]
 
 
 @pytest.mark.parametrize(
