@@ -37,6 +37,7 @@ from orchestrator.recipes.vllm_versions import unknown_flags, version_notes
 from orchestrator.secret import Secret
 
 USER = "your args"
+_MULTIMODAL = "multimodal"  # of the tasks: the model takes more than text
 _THOUSANDS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -191,11 +192,13 @@ def lay_environment(
 
 
 def _shape(selection: Selection, model: str) -> ModelShape:
-    """The variant's own shape, the model's, and what a local config.json adds to them."""
+    """The variant's own shape, the model's, and what its tasks and a local config.json add."""
     shape = ModelShape()
     for declared in (selection.variant.shape, selection.recipe.model.shape):
         if declared:
             shape = overlay(shape, ModelShape(**declared.model_dump()))
+    if _MULTIMODAL in selection.recipe.meta.tasks:
+        shape = overlay(shape, ModelShape(multimodal=True))
     return overlay(shape, local_shape(model))
 
 

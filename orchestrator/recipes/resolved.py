@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -41,7 +42,8 @@ class ModelShape:
     `kv_heads` is 1 for multi-head latent attention, whose cache holds `kv_latent` numbers a token
     and layer instead. `kv_layers` are the layers whose cache grows with the context, where linear
     or sliding-window layers do not. `quantization_block` is the block of block-wise FP8 weights.
-    `weights_gb` (10^9 bytes) is the size of the checkpoint's files.
+    `weights_gb` (10^9 bytes) is the size of the checkpoint's files. `sparse_attention`: latent
+    attention looks at chosen tokens only. `multimodal`: it takes more than text.
     """
 
     layers: int | None = None
@@ -55,6 +57,8 @@ class ModelShape:
     kv_latent: int | None = None
     kv_layers: int | None = None
     weights_gb: float | None = None
+    sparse_attention: bool | None = None
+    multimodal: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,16 @@ class CommandParts:
             return None
         _, equals, value = found.tokens[0].partition("=")
         return value if equals else " ".join(found.tokens[1:])
+
+    def setting(self, flag: str, key: str) -> object:
+        """What stands under `key` in the JSON of `flag`, or behind its dotted form; else None."""
+        if (dotted := self.value(f"{flag}.{key}")) is not None:
+            return dotted
+        try:
+            config = json.loads(self.value(flag) or "{}")
+        except (ValueError, RecursionError):
+            return None
+        return config.get(key) if isinstance(config, dict) else None
 
     def _argument(self, flag: str) -> Argument | None:
         return next((item for item in self.arguments if item.flag == flag), None)

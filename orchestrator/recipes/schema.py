@@ -95,6 +95,8 @@ class Shape(Part):
     kv_latent: int | None = Field(default=None, ge=1)
     kv_layers: int | None = Field(default=None, ge=1)
     weights_gb: float | None = Field(default=None, gt=0)
+    sparse_attention: bool | None = None
+    multimodal: bool | None = None
 
 
 class SmgGrpc(Part):

@@ -18,6 +18,7 @@ from orchestrator.recipes.resolved import ModelShape
 
 # Where multimodal and omni models keep the language model's configuration.
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+_MEDIA = ("vision_config", "audio_config", "thinker_config")
 _EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
 _INDEX = "model.safetensors.index.json"
 _MOE_SIZE = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
@@ -28,7 +29,8 @@ def shape_of_config(config: Mapping[str, Any]) -> ModelShape:
 
     `kv_heads` is 1 for multi-head latent attention, since its one compressed KV head is what
     every rank holds (vLLM's ModelConfig.get_total_num_kv_heads). `quantization_block` is the
-    block of block-wise FP8 weights. What the file does not say is None.
+    block of block-wise FP8 weights. Sparse attention is told by `index_topk`, as vLLM tells it.
+    What the file does not say is None.
     """
     text = _language_model(config)
     experts = _number(text, *_EXPERTS)
@@ -54,6 +56,8 @@ def shape_of_config(config: Mapping[str, Any]) -> ModelShape:
         quantization_block=_block(quantization),
         kv_latent=_latent(text),
         kv_layers=_full_attention_layers(text, layers),
+        sparse_attention="index_topk" in text if latent else None,
+        multimodal=any(name in config for name in _MEDIA) or None,
     )
 
 

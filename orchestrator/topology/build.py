@@ -13,6 +13,7 @@ from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
 from orchestrator.recipes.taxonomy import KvStoreFile
 from orchestrator.topology.alternatives import sizes_in_words, with_alternatives
 from orchestrator.topology.dense import check_dense
+from orchestrator.topology.engine_config import EngineConfig, check_engine_config
 from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
 from orchestrator.topology.fit import MemoryFit
 from orchestrator.topology.group import Group, Member
@@ -28,6 +29,9 @@ DEFAULT_MASTER_PORT = 29501  # vLLM's --master-port
 DEFAULT_RPC_PORT = 29550  # vLLM's --data-parallel-rpc-port
 DEFAULT_SIDE_CHANNEL_PORT = 5600
 SIDE_CHANNEL_PORT = "VLLM_NIXL_SIDE_CHANNEL_PORT"
+
+# Role, sizes, and whether every data-parallel rank is a server: what its checks depend on.
+EngineKind = tuple[Role | None, Sizes, bool]
 
 
 def build_layout(
@@ -67,9 +71,11 @@ def layout_or_refusal(
     sizes: dict[str, Sizes] = {}
     others: dict[str, dict[int, None]] = {}  # replicas of other sizes than the first
     fit, needs_router = MemoryFit(recipe, deployment), shape.needs_router
+    passed: set[EngineKind] = set()
     for index, replica in enumerate(chosen):
         for engine, members in _share(shape, replica):
             group = _group(engine, members, index, recipe, deployment, ports)
+            _check_engine(engine, group, recipe, passed)
             if sizes.setdefault(engine.role or "", group.sizes) != group.sizes:
                 others.setdefault(sizes_in_words(group.sizes), {})[index] = None
             needs_router |= sum(member.serves for member in group.members) > 1
@@ -156,10 +162,23 @@ def _group(
     if not recipe.mixture_of_experts:
         check_dense(group, recipe.model)
     _check_load_balancing(group, deployment)
-    mixture = Mixture(recipe.mixture_of_experts, redundant_experts(engine.parts))
-    moves_kv = "NixlConnector" in (engine.parts.value("--kv-transfer-config") or "")
-    check_shape(recipe.shape, group.sizes, recipe.model, mixture, moves_kv=moves_kv)
     return group
+
+
+def _check_engine(
+    engine: Engine, group: Group, recipe: ResolvedRecipe, passed: set[EngineKind]
+) -> None:
+    """The sizes and arguments against the model's shape and vLLM's rules, once for each kind."""
+    kind = (engine.role, group.sizes, "--data-parallel-rank" in group.members[0].flags)
+    if kind in passed:
+        return
+    parts = engine.parts
+    mixture = Mixture(recipe.mixture_of_experts, redundant_experts(parts))
+    moves_kv = "NixlConnector" in (parts.value("--kv-transfer-config") or "")
+    # First what other sizes cannot mend, since the sizes that a refusal names have to work.
+    check_engine_config(EngineConfig.of(recipe, parts, group))
+    check_shape(recipe.shape, group.sizes, recipe.model, mixture, moves_kv=moves_kv)
+    passed.add(kind)
 
 
 def _check_load_balancing(group: Group, deployment: Deployment) -> None:

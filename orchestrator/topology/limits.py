@@ -6,10 +6,10 @@ determine_expert_map, validate_fp8_block_shape_moe, ParallelConfig._validate_par
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from orchestrator.errors import PlanError
 from orchestrator.recipes.resolved import CommandParts, ModelShape
 from orchestrator.topology.layout import Sizes
 from orchestrator.topology.sizes import UnworkableSizes
@@ -33,11 +33,8 @@ def redundant_experts(parts: CommandParts) -> int | None:
     """The redundant experts that the arguments ask for; None without expert load balancing."""
     if not parts.has("--enable-eplb"):
         return None
-    try:
-        config = json.loads(parts.value("--eplb-config") or "{}")
-        return int(config.get("num_redundant_experts", 0))
-    except (ValueError, TypeError, AttributeError):
-        return 0
+    given = str(parts.setting("--eplb-config", "num_redundant_experts") or 0)
+    return int(given) if given.isdecimal() else 0
 
 
 def check_shape(
@@ -59,7 +56,7 @@ def check_shape(
     _check_layers(shape, sizes.pipeline, model)
     _check_decode_context(shape, sizes, model)
     if moves_kv:
-        _check_moved_kv(sizes)
+        _check_moved_kv(shape, sizes, model)
 
 
 def _check_heads(shape: ModelShape, tensor: int, model: str) -> None:
@@ -217,8 +214,14 @@ def _check_context_of_grouped_heads(
         )
 
 
-def _check_moved_kv(sizes: Sizes) -> None:
-    """NIXL moves a cache that is whole on every rank, or cut over all of them."""
+def _check_moved_kv(shape: ModelShape, sizes: Sizes, model: str) -> None:
+    """NIXL moves a cache that is whole on every rank, or a latent one that is cut over all."""
+    if sizes.decode_context > 1 and shape.kv_heads not in (None, 1):
+        raise PlanError(
+            f"decode context parallel {sizes.decode_context} of {model} under prefill/decode",
+            why="vLLM moves such a cache for multi-head latent attention only",
+            hint="leave parallel.decode_context out",
+        )
     widest = max(sizes.tensor, sizes.prefill_context)
     if sizes.decode_context not in (1, widest):
         raise UnworkableSizes(

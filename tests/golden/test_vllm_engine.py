@@ -36,6 +36,11 @@ MIXTURE = ModelShape(layers=4, attention_heads=16, kv_heads=4, experts=8)
 DENSE = ModelShape(layers=4, attention_heads=16, kv_heads=4)
 LATENT = ModelShape(layers=4, attention_heads=16, kv_heads=1, experts=8)
 REMOTE = ("--data-parallel-address", "10.1.0.11")
+SYNCHRONOUS = ("--eplb-config", '{"use_async": false}')  # else it needs NIXL, found elsewhere
+ELASTIC = ("-dp", "4", "-ep", "--enable-eplb", "--enable-elastic-ep", *SYNCHRONOUS)
+# What --enable-dbo is as well, which the CPU's platform takes back.
+MICROBATCHES = ("-ep", "--ubatch-size", "2", "--all2all-backend", "deepep_low_latency")
+MOONEP = ("--all2all-backend", "moonep", "--dtype", "bfloat16")
 
 # What `orc` refuses or never renders, with vLLM's message or the mode that it takes it for.
 WRONG: dict[str, tuple[ModelShape, tuple[str, ...], str]] = {
@@ -59,6 +64,77 @@ WRONG: dict[str, tuple[ModelShape, tuple[str, ...], str]] = {
         DENSE,
         ("-dp", "2", "-dpl", "1", *REMOTE, "-dph", "-dpr", "0"),
         "data_parallel_external_lb",
+    ),
+    "balanced experts that are cut": (MIXTURE, ("-tp", "2", "--enable-eplb"), "must be True"),
+    "balanced experts on one rank": (MIXTURE, ("-ep", "--enable-eplb"), "EPLB requires tensor"),
+    "redundant experts without balancing": (
+        MIXTURE,
+        ("-tp", "2", "-ep", "--eplb-config", '{"num_redundant_experts": 2}'),
+        "EPLB is not enabled",
+    ),
+    "asynchronous balancing over NCCL": (
+        MIXTURE,
+        ("-tp", "2", "-ep", "--enable-eplb", "--eplb-config", '{"communicator": "pynccl"}'),
+        "SystemExit: 2",  # the parser's own way to say so
+    ),
+    "elastic without balancing": (
+        MIXTURE,
+        ("-dp", "2", "-ep", "--enable-elastic-ep"),
+        "enable_eplb=True",
+    ),
+    "elastic stages": (MIXTURE, (*ELASTIC, "-pp", "2"), "not supported with pipeline"),
+    "elastic hybrid": (MIXTURE, (*ELASTIC, "-dpl", "2", "-dph", *REMOTE), "hybrid_lb"),
+    "elastic external": (MIXTURE, (*ELASTIC, "--data-parallel-rank", "0"), "external_lb"),
+    "less than the ranks at most": (
+        MIXTURE,
+        (*ELASTIC, "--elastic-ep-max-dp-size", "2"),
+        "greater than or equal to",
+    ),
+    "NUMA nodes without binding": (
+        DENSE,
+        ("--numa-bind-nodes", "0", "1"),
+        "require numa_bind",
+    ),
+    "NUMA cores without binding": (DENSE, ("--numa-bind-cpus", "0-3"), "require numa_bind"),
+    "faults tolerated behind one endpoint": (
+        MIXTURE,
+        ("-dp", "2", "--enable-fault-tolerance"),
+        "requires external load balancer",
+    ),
+    "microbatches by all-gather": (
+        MIXTURE,
+        ("-dp", "2", "-ep", "--ubatch-size", "2"),
+        "allgather_reducescatter is not supported",
+    ),
+    "microbatches of less than two tokens": (
+        MIXTURE,
+        ("-dp", "2", *MICROBATCHES, "--dbo-decode-token-threshold", "1"),
+        "at least the number of microbatches",
+    ),
+    "microbatches of prefill context": (
+        LATENT,
+        ("-tp", "2", "-pcp", "2", *MICROBATCHES),
+        "does not support: prefill context parallel",
+    ),
+    "moonep with balancing": (
+        MIXTURE,
+        ("-dp", "2", "-ep", "--enable-eplb", *MOONEP),
+        "does not support EPLB",
+    ),
+    "moonep in turns": (
+        MIXTURE,
+        ("-dp", "2", "-ep", *MOONEP, "--expert-placement-strategy", "round_robin"),
+        "requires linear expert placement",
+    ),
+    "routed experts of stages": (
+        MIXTURE,
+        ("-pp", "2", "--enable-return-routed-experts"),
+        "incompatible with pipeline parallelism",
+    ),
+    "routed experts of decode context": (
+        MIXTURE,
+        ("-tp", "8", "-dcp", "2", "--enable-return-routed-experts"),
+        "incompatible with context parallelism",
     ),
 }
 
@@ -122,7 +198,7 @@ def vllm(
         plans[case.name] = made
         asked[case.name] = [json.dumps(given) for given in questions]
     wrong = [
-        {"argv": [str(write_config(shape, directory)), *words, *TINY], "env": {}}
+        {"argv": [str(write_config(shape, directory)), *TINY, *words], "env": {}}
         for shape, words, _ in WRONG.values()
     ]
     answers = ask_vllm(python, [*unique.values(), *wrong])

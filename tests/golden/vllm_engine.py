@@ -24,7 +24,9 @@ answer = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 import torch  # noqa: E402
+from vllm import platforms  # noqa: E402
 from vllm.config import VllmConfig, set_current_vllm_config  # noqa: E402
+from vllm.config import parallel as parallel_config  # noqa: E402
 from vllm.config import vllm as vllm_config  # noqa: E402
 from vllm.distributed import parallel_state, utils  # noqa: E402
 from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: E402
@@ -45,6 +47,16 @@ PARALLEL = (
     *("data_parallel_master_ip", "data_parallel_rpc_port", "enable_expert_parallel"),
     "distributed_executor_backend",
 )
+
+
+class Accelerated:
+    """The platform, as if its devices were such as expert load balancing runs on."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(platforms.current_platform, name)
+
+    def is_cuda_alike(self) -> bool:
+        return True
 
 
 class Started:
@@ -86,6 +98,10 @@ class Started:
             pass
 
 
+def needs_runner_v2(args: Any) -> bool:
+    return bool(args.prefill_context_parallel_size > 1 or args.enable_return_routed_experts)
+
+
 def start(argv: list[str]) -> Started:
     """Let the real `vllm serve` start `argv`, up to its processes."""
     args = PARSER.parse_args(argv)
@@ -98,7 +114,9 @@ def start(argv: list[str]) -> Started:
     with contextlib.ExitStack() as stack:
         for place, name, value in (
             # As on a machine with GPUs: prefill context parallel needs the runner that needs it.
-            (vllm_config, "HAS_TRITON", args.prefill_context_parallel_size > 1),
+            # As do routed experts.
+            (vllm_config, "HAS_TRITON", needs_runner_v2(args)),
+            (parallel_config, "current_platform", Accelerated()),
             (serve, "MultiprocExecutor", started.follower),
             (serve, "CoreEngineProcManager", started.engine_processes),
             (serve, "run_server", started.one_server),

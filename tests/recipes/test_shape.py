@@ -29,7 +29,15 @@ def test_latent_attention_counts_as_one_kv_head() -> None:
         experts=256,
         moe_intermediate_size=2048,
         quantization_block=128,
+        sparse_attention=False,
     )
+
+
+def test_sparse_attention_and_media_are_told_by_vllms_own_signs() -> None:
+    assert shape_of_config(DEEPSEEK | {"index_topk": 2048}).sparse_attention is True
+    assert shape_of_config({"num_attention_heads": 32}).sparse_attention is None
+    assert shape_of_config({"text_config": DEEPSEEK, "vision_config": {}}).multimodal is True
+    assert shape_of_config(DEEPSEEK).multimodal is None
 
 
 def test_the_language_model_of_a_multimodal_config_is_found_at_any_depth() -> None:

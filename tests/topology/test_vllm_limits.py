@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import PlanError
-from orchestrator.recipes.resolved import ModelShape
+from orchestrator.recipes.resolved import Argument, CommandParts, ModelShape
 from orchestrator.topology.kv_cache import KvCache
 from orchestrator.topology.layout import Sizes
 from orchestrator.topology.limits import check_shape
+from orchestrator.topology.prefill_context import check_prefill_context
 from orchestrator.topology.weights import GIB
 from tests.fleet.debian import install_debian_packages
 from tests.fleet.environment import build_environment
@@ -41,13 +42,34 @@ CASES = [
 ]
 
 
+BESIDE = [
+    dict(zip(("latent", "sparse", "multimodal", "lora", "method", "mode"), beside, strict=True))
+    | {"prefill_context": prefill, "decode_context": decode, "backend": backend}
+    for *beside, prefill, decode, backend in itertools.product(
+        (True, False),
+        (True, False),
+        (True, False),
+        (True, False),
+        (None, "mtp", "dspark", "eagle3", "ngram"),
+        ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"),
+        (1, 2),
+        (1, 2),
+        ("ag_rs", "a2a"),
+    )
+]
+
+
 @pytest.fixture(scope="module")
 def said_by_vllm(fleet_machine: None) -> dict[str, Any]:
     install_debian_packages()
     python = build_environment() / "bin" / "python"
     script = Path(__file__).with_name("vllm_limits.py")
     done = subprocess.run(
-        [python, str(script)], input=json.dumps(CASES), capture_output=True, text=True, timeout=240
+        [python, str(script)],
+        input=json.dumps({"sizes": CASES, "prefill_context": BESIDE}),
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -74,7 +96,7 @@ def ours(case: dict[str, Any]) -> str | None:
 
 
 def test_what_vllm_refuses_is_refused_and_nothing_else(said_by_vllm: dict[str, Any]) -> None:
-    verdicts = said_by_vllm["verdicts"]
+    verdicts = said_by_vllm["sizes"]
     differing = [
         (case, ours(case), theirs)
         for case, theirs in zip(CASES, verdicts, strict=True)
@@ -82,6 +104,45 @@ def test_what_vllm_refuses_is_refused_and_nothing_else(said_by_vllm: dict[str, A
     ]
     assert differing == []
     assert 100 < sum(theirs is None for theirs in verdicts) < len(CASES) - 100
+
+
+def beside_prefill_context(case: dict[str, Any]) -> str | None:
+    shape = ModelShape(
+        kv_heads=1 if case["latent"] else 8,
+        kv_latent=576 if case["latent"] else None,
+        sparse_attention=case["sparse"],
+        multimodal=case["multimodal"] or None,
+    )
+    given: list[tuple[str, ...]] = [
+        ("--compilation-config", json.dumps({"cudagraph_mode": case["mode"]})),
+        ("--dcp-comm-backend", case["backend"]),
+    ]
+    if case["method"]:
+        given.append(("--speculative-config", json.dumps({"method": case["method"]})))
+    if case["lora"]:
+        given.append(("--enable-lora",))
+    parts = CommandParts(tuple(Argument(words[0], words, "user") for words in given))
+    sizes = Sizes(
+        tensor=2, prefill_context=case["prefill_context"], decode_context=case["decode_context"]
+    )
+    try:
+        check_prefill_context(parts, sizes, shape, "org/model")
+    except PlanError as error:
+        return str(error)
+    return None
+
+
+def test_what_goes_with_prefill_context_is_what_every_worker_checks(
+    said_by_vllm: dict[str, Any],
+) -> None:
+    verdicts = said_by_vllm["prefill_context"]
+    differing = [
+        (case, beside_prefill_context(case), theirs)
+        for case, theirs in zip(BESIDE, verdicts, strict=True)
+        if (beside_prefill_context(case) is None) != (theirs is None)
+    ]
+    assert differing == []
+    assert 100 < sum(theirs is None for theirs in verdicts) < len(BESIDE) - 100
 
 
 def test_a_token_of_kv_cache_takes_what_vllms_own_specs_say(said_by_vllm: dict[str, Any]) -> None:

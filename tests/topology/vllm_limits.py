@@ -1,8 +1,9 @@
 """Runs in an environment that has vLLM: its verdict on parallel sizes, and its KV cache's size.
 
-Reads a JSON list of cases (heads, kv_heads, latent, tensor, decode_context, prefill_context) on
-stdin; writes, for each, what vLLM says against it (or null), and the bytes that its specs of one
-layer's cache take for a token: [grouped, latent].
+Reads JSON on stdin: under `sizes` cases (heads, kv_heads, latent, tensor, decode_context,
+prefill_context), under `prefill_context` cases of what stands beside prefill context parallel.
+Writes, for each, what vLLM says against it (or null), and the bytes that its specs of one layer's
+cache take for a token: [grouped, latent].
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ answer = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 import torch  # noqa: E402
-from vllm.config import ParallelConfig  # noqa: E402
+from vllm.config import CUDAGraphMode, ParallelConfig  # noqa: E402
 from vllm.config.model import ModelConfig  # noqa: E402
 from vllm.distributed.utils import divide  # noqa: E402
 from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec  # noqa: E402
+from vllm.v1.worker.gpu.pcp_manager import PCPManager  # noqa: E402
 
 
 def verdict(case: dict[str, Any]) -> str | None:
@@ -50,6 +52,37 @@ def verdict(case: dict[str, Any]) -> str | None:
     return None
 
 
+def beside_prefill_context(case: dict[str, Any]) -> str | None:
+    """The check that every worker makes after the weights are loaded."""
+    method = case["method"]
+    speculative = SimpleNamespace(
+        method=method,
+        use_dspark=lambda: method == "dspark",
+        use_multi_module_mtp=lambda: False,
+        draft_model_config=SimpleNamespace(use_mla=False),
+    )
+    config = SimpleNamespace(
+        parallel_config=SimpleNamespace(
+            prefill_context_parallel_size=case["prefill_context"],
+            decode_context_parallel_size=case["decode_context"],
+            dcp_comm_backend=case["backend"],
+        ),
+        model_config=SimpleNamespace(
+            use_mla=case["latent"],
+            is_encoder_decoder=False,
+            hf_text_config=SimpleNamespace(**({"index_topk": 1} if case["sparse"] else {})),
+        ),
+        lora_config=object() if case["lora"] else None,
+        speculative_config=speculative if method else None,
+        compilation_config=SimpleNamespace(cudagraph_mode=CUDAGraphMode[case["mode"]]),
+    )
+    try:
+        PCPManager.validate_config(config, case["multimodal"])
+    except NotImplementedError as error:
+        return str(error)
+    return None
+
+
 def bytes_per_token(spec: FullAttentionSpec) -> float:
     config = SimpleNamespace(
         model_config=SimpleNamespace(max_model_len=65536),
@@ -62,6 +95,13 @@ def bytes_per_token(spec: FullAttentionSpec) -> float:
 
 grouped = FullAttentionSpec(block_size=16, num_kv_heads=1, head_size=128, dtype=torch.bfloat16)
 latent = MLAAttentionSpec(block_size=64, num_kv_heads=1, head_size=576, dtype=torch.bfloat16)
-verdicts = [verdict(case) for case in json.load(sys.stdin)]
-json.dump({"verdicts": verdicts, "bytes": [bytes_per_token(s) for s in (grouped, latent)]}, answer)
+asked = json.load(sys.stdin)
+json.dump(
+    {
+        "sizes": [verdict(case) for case in asked["sizes"]],
+        "prefill_context": [beside_prefill_context(case) for case in asked["prefill_context"]],
+        "bytes": [bytes_per_token(spec) for spec in (grouped, latent)],
+    },
+    answer,
+)
 answer.flush()
