@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.deployment import Deployment, Parallel
-from orchestrator.errors import PlanError
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.topology.engines import PREFILL_DECODE, STRATEGIES
 from orchestrator.topology.layout import Layout, Sizes, Slot
+from orchestrator.topology.process_group import tensor_and_pipeline
 from orchestrator.topology.sizes import UnworkableSizes
-
-Attempt = Callable[[ResolvedRecipe, Sequence[Slot], Deployment], Layout]
+from orchestrator.topology.trial import Attempt, Trial
 
 _SHOWN = 3
-_GPUS_TRIED = 16384  # over all attempts, so that a refusal is quick whatever the fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +31,57 @@ def with_alternatives(
     deployment: Deployment,
     attempt: Attempt,
 ) -> UnworkableSizes:
-    """The refusal with the nearest sizes of the same strategy that `attempt` can lay out."""
-    found = nearest(recipe, slots, deployment, attempt)
-    if found:
-        here = "on these hosts: " + "; ".join(found)
-    else:
-        here = "no sizes near these work on these hosts; see orc plan --suggest"
-    hint = f"{here} ({refusal.hint})" if refusal.hint else here
-    return UnworkableSizes(refusal.what, where=refusal.where, why=refusal.why, hint=hint)
+    """The refusal with the nearest sizes of the same strategy that `attempt` can lay out.
+
+    Of what the refusal itself offers only that is kept which can be laid out too.
+    """
+    trial = Trial(recipe, slots, deployment, attempt)
+    found = nearest(trial)
+    offered = [text for offer in refusal.offers if (text := trial.offered(offer))]
+    hints = ["on these hosts: " + "; ".join(found)] if found else []
+    if not found and not offered:
+        hints = ["no sizes near these work on these hosts; see orc plan --suggest"]
+    others = "; ".join([*offered, *([refusal.advice] if refusal.advice else [])])
+    if others:
+        hints.append(f"({others})" if hints else others)
+    return UnworkableSizes(
+        refusal.what, where=refusal.where, why=refusal.why, hint=" ".join(hints) or None
+    )
 
 
-def nearest(
-    recipe: ResolvedRecipe, slots: Sequence[Slot], deployment: Deployment, attempt: Attempt
-) -> list[str]:
+def nearest(trial: Trial) -> list[str]:
     """Up to three sizes that work here, in words; those that use the most GPUs asked for first."""
+    recipe, deployment = trial.recipe, trial.deployment
     name = recipe.strategy.name
     if name not in STRATEGIES and name != PREFILL_DECODE:
         return []
     found: list[str] = []
     seen: set[tuple[int, int, int]] = set()
-    budget = _GPUS_TRIED
-    for candidate in _candidates(recipe, slots, deployment):
+    for candidate in _candidates(recipe, trial.slots, deployment):
         if len(found) == _SHOWN:
             break
-        if candidate.gpus > budget or not _thinkable(recipe, candidate):
+        if not _thinkable(recipe, candidate):
             continue
-        budget -= candidate.gpus
         split = candidate.tensor if candidate.pipeline is None else 0
         if (candidate.nodes, candidate.gpus, split) in seen:
             continue
-        try:
-            layout = attempt(recipe, slots, _asked(deployment, candidate, name))
-        except PlanError:
-            continue
+        asked = _asked(deployment, candidate, name)
+        layout = trial.one_replica(asked, candidate.gpus)
+        if layout is not None:
+            layout = trial.all_replicas(_exact(asked, layout), candidate.gpus)
+        if layout is None or layout.nodes_per_replica != candidate.nodes > 1:
+            continue  # a dense model's data parallel becomes replicas of fewer nodes
         seen.add((candidate.nodes, candidate.gpus, split))
-        text = _in_words(layout)
+        text = _in_words(layout, _stages_are_asked_for(name))
         if text not in found:
             found.append(text)
     return found
+
+
+def _stages_are_asked_for(strategy: str) -> bool:
+    """Whether a single stage has to be said: the strategy itself makes a stage of every node."""
+    rule = STRATEGIES.get(strategy)
+    return rule is not None and rule.group is tensor_and_pipeline
 
 
 def _thinkable(recipe: ResolvedRecipe, candidate: _Candidate) -> bool:
@@ -156,28 +167,45 @@ def _asked(deployment: Deployment, candidate: _Candidate, strategy: str) -> Depl
         prefill_context=deployment.parallel.prefill_context,
         decode_context=deployment.parallel.decode_context,
     )
-    changed = {"parallel": sizes, "replicas": 1, "instances": None, "layer_partition": None}
+    changed: dict[str, object] = {"parallel": sizes}
     if strategy != PREFILL_DECODE:
         changed["nodes"] = candidate.nodes
     return deployment.model_copy(update=changed)
 
 
-def _in_words(layout: Layout) -> str:
-    """`tensor 8 x pipeline 2 on 2 nodes (16 GPUs)`."""
-    gpus = sum(len(node.gpus) for node in layout.nodes)
+def _exact(deployment: Deployment, layout: Layout) -> Deployment:
+    """The deployment with every size that the layout's words name; pools have their own data."""
+    if len(layout.sizes) > 1:
+        return deployment
+    data = layout.first_sizes.data
+    parallel = deployment.parallel.model_copy(update={"data": data if data > 1 else None})
+    return deployment.model_copy(update={"parallel": parallel})
+
+
+def _in_words(layout: Layout, stages: bool) -> str:
+    """`tensor 8 x pipeline 2 on 2 nodes (16 GPUs)`, of one replica."""
+    gpus = sum(len(node.gpus) for node in layout.nodes if node.replica == 0)
     nodes = layout.nodes_per_replica
     sizes = "; ".join(
-        (f"{pool} " if pool else "") + sizes_in_words(one) for pool, one in layout.sizes.items()
+        (f"{pool} " if pool else "") + sizes_in_words(one, stages)
+        for pool, one in layout.sizes.items()
     )
     return f"{sizes} on {nodes} node{'s' * (nodes > 1)} ({gpus} GPU{'s' * (gpus > 1)})"
 
 
-def sizes_in_words(sizes: Sizes) -> str:
-    """`tensor 8 x pipeline 2`: the tensor size, and the others where they are not 1."""
+def sizes_in_words(sizes: Sizes, stages: bool = False) -> str:
+    """`tensor 8 x pipeline 2`: the tensor size, and the others where they are not 1.
+
+    `stages`: the pipeline size in any case.
+    """
     others = (
         ("pipeline", sizes.pipeline),
         ("data", sizes.data),
         ("prefill context", sizes.prefill_context),
+        ("decode context", sizes.decode_context),
     )
-    words = [f"tensor {sizes.tensor}", *(f"{name} {size}" for name, size in others if size > 1)]
+    words = [f"tensor {sizes.tensor}"]
+    words += [
+        f"{name} {size}" for name, size in others if size > 1 or (stages and name == "pipeline")
+    ]
     return " x ".join(words)

@@ -14,6 +14,7 @@ from orchestrator.topology.group import Group, Member
 from orchestrator.topology.layout import Sizes, Slot
 from orchestrator.topology.sizes import (
     Fixed,
+    Offer,
     UnworkableSizes,
     Wiring,
     common_gpu_count,
@@ -32,7 +33,8 @@ def tensor_and_data(replica: tuple[Slot, ...], fixed: Fixed, wiring: Wiring) -> 
     if tensor is None:
         others = (fixed.pipeline or 1) * fixed.prefill_context
         per_node = common_gpu_count(replica)
-        tensor = divide(per_node, others, f"tensor = {per_node} GPUs per node / {others}")
+        alone = "parallel.pipeline" if fixed.prefill_context == 1 else None
+        tensor = divide(per_node, others, f"tensor = {per_node} GPUs per node / {others}", alone)
     return data_parallel(replica, fixed, tensor, wiring, "internal")
 
 
@@ -83,12 +85,16 @@ def local_sizes(replica: Sequence[Slot], unit: int, data: int | None) -> list[in
         raise UnworkableSizes(
             f"data = {data} ranks of {unit} GPUs = {data * unit} GPUs, but the hosts have room "
             f"for {shown}{f' = {sum(room)}' if len(room) > 1 else ''} ranks",
-            hint=f"data: {sum(room)} at most, or more hosts",
+            hint="more hosts",
+            offers=[Offer("parallel.data", (sum(room),), "data: {}")],
         )
     if data < len(replica):
         raise UnworkableSizes(
             f"data = {data} ranks over {len(replica)} nodes leave a node without one",
-            hint=f"nodes: {data}, or data: {len(replica)} at least",
+            offers=[
+                Offer("nodes", (data,), "nodes: {}"),
+                Offer("parallel.data", (len(replica),), "data: {} at least"),
+            ],
         )
     even = data // len(replica)
     if data % len(replica) == 0 and even <= min(room):
@@ -173,7 +179,7 @@ def _nested(
         raise UnworkableSizes(
             f"a data-parallel rank of {unit} GPUs does not fill nodes of {per_node} GPUs: "
             f"{unit} % {per_node} = {unit % per_node}",
-            hint=f"tensor x pipeline = {per_node} or a multiple of it",
+            hint="a rank fills its nodes, or several ranks fill one",
         )
     within = unit // per_node
     data = divide(nodes, within, f"data = {nodes} nodes / {within} nodes per rank")
@@ -181,7 +187,10 @@ def _nested(
         raise UnworkableSizes(
             f"data = {fixed.data} was asked for, but {nodes} nodes / {within} nodes per rank = "
             f"{data}",
-            hint=f"data: {data}, or nodes: {(fixed.data or 1) * within}",
+            offers=[
+                Offer("parallel.data", (data,), "data: {}"),
+                Offer("nodes", ((fixed.data or 1) * within,), "nodes: {}"),
+            ],
         )
     sizes = _sizes(tensor, data, fixed, wiring)
     head = replica[0].address or ""

@@ -202,8 +202,8 @@ def _prefill_decode(recipe: ResolvedRecipe, deployment: Deployment) -> ReplicaSh
         shown = " + ".join(f"{pool.role} {pool.nodes}" for pool in pools)
         raise PlanError(
             f"nodes = {deployment.nodes}, but the pools take {shown} = {total} nodes",
-            hint=f"nodes: {total}, or other pools: {{prefill: N, decode: M}}; nodes: 1 lets two "
-            "pools of one node share it",
+            hint=f"nodes: {total}, or other pools: {{prefill: N, decode: M}}"
+            + ("; nodes: 1 lets the two pools share it" if total == 2 else ""),
         )
     engines = tuple(_pool_engine(pool, deployment) for pool in pools)
     return ReplicaShape(engines, 1 if halved else total, halved=halved, needs_router=True)

@@ -6,15 +6,14 @@ determine_expert_map, validate_fp8_block_shape_moe, ParallelConfig._validate_par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import PlanError
 from orchestrator.recipes.resolved import CommandParts, ModelShape
 from orchestrator.topology.layout import Sizes
-from orchestrator.topology.sizes import UnworkableSizes
+from orchestrator.topology.sizes import Offer, UnworkableSizes, listed
 
-_MOST_LISTED = 12
 _WIDEST = 64  # tensor size that is named where the number of attention heads is not known
 
 
@@ -120,8 +119,9 @@ def _check_experts(shape: ModelShape, sizes: Sizes, model: str, mixture: Mixture
             f"expert load balancing needs as many experts on every rank, but {experts} + "
             f"{mixture.redundant} redundant ones are dealt over {size} ranks: "
             f"{total} % {size} = {total % size}",
-            hint=f"num_redundant_experts: {-experts % size}, or ranks: "
-            + _listed(_divisors(total, experts), size),
+            offers=[
+                Offer("num_redundant_experts", (-experts % size,), "num_redundant_experts: {}")
+            ],
         )
 
 
@@ -179,13 +179,13 @@ def _check_decode_context(shape: ModelShape, sizes: Sizes, model: str) -> None:
                 f"decode context parallel {context} does not go with tensor {tensor} x prefill "
                 f"context {prefill} = {tensor * prefill}",
                 why="it is off, or spans the prefill context ranks, or all ranks",
-                hint="sizes that work: " + _listed(sorted({1, prefill, tensor * prefill})),
+                offers=[_decode_contexts(sorted({1, prefill, tensor * prefill}))],
             )
     elif tensor % context:
         raise UnworkableSizes(
             f"decode context parallel {context} does not divide tensor size {tensor}: "
             f"{tensor} % {context} = {tensor % context}",
-            hint="sizes that work: " + _listed(s for s in _divisors(tensor, tensor)),
+            offers=[_decode_contexts(_divisors(tensor, tensor))],
         )
     _check_context_of_grouped_heads(shape, tensor, context, model)
 
@@ -198,20 +198,30 @@ def _check_context_of_grouped_heads(
         return
     if tensor <= kv_heads or context > tensor // kv_heads:
         largest = max(tensor // kv_heads, 1)
+        works = [size for size in _divisors(tensor, largest) if _queries(shape) % size == 0]
         raise UnworkableSizes(
             f"decode context parallel {context} needs {context} copies of the {kv_heads} KV heads "
             f"of {model}, but tensor size {tensor} holds {tensor} // {kv_heads} = "
             f"{tensor // kv_heads}",
-            hint=f"at most {largest} here"
-            + ("" if tensor > kv_heads else f"; it needs a tensor size above {kv_heads}"),
+            hint=None if tensor > kv_heads else f"it needs a tensor size above {kv_heads}",
+            offers=[_decode_contexts(works, f" (at most {largest} here)")],
         )
-    if heads is not None and heads // kv_heads % context:
-        queries = heads // kv_heads
+    queries = _queries(shape)
+    if queries % context:
         raise UnworkableSizes(
             f"decode context parallel {context} does not divide the query heads of a KV head: "
             f"{heads} / {kv_heads} = {queries}, {queries} % {context} = {queries % context}",
-            hint="sizes that work: " + _listed(_divisors(queries, tensor // kv_heads)),
+            offers=[_decode_contexts(_divisors(queries, tensor // kv_heads))],
         )
+
+
+def _queries(shape: ModelShape) -> int:
+    """Query heads of a KV head; 0, which everything divides, where they are not known."""
+    return (shape.attention_heads or 0) // (shape.kv_heads or 1)
+
+
+def _decode_contexts(sizes: Sequence[int], limit: str = "") -> Offer:
+    return Offer("parallel.decode_context", tuple(sizes), f"decode contexts that work{limit}: {{}}")
 
 
 def _check_moved_kv(shape: ModelShape, sizes: Sizes, model: str) -> None:
@@ -227,7 +237,7 @@ def _check_moved_kv(shape: ModelShape, sizes: Sizes, model: str) -> None:
         raise UnworkableSizes(
             f"decode context parallel {sizes.decode_context} under prefill/decode is 1 or "
             f"max(tensor {sizes.tensor}, prefill context {sizes.prefill_context}) = {widest}",
-            hint=f"decode_context: {widest}, or leave it out",
+            offers=[_decode_contexts((1, widest))],
         )
 
 
@@ -247,18 +257,8 @@ def _equation(sizes: Sizes) -> str:
 
 def _works(fits: Callable[[int], bool], limit: int, asked: int) -> str:
     """All sizes up to `limit` that fit: also those above what was asked for may be here."""
-    return _listed(filter(fits, range(1, limit + 1)), asked)
+    return listed(filter(fits, range(1, limit + 1)), asked)
 
 
 def _divisors(number: int, limit: int) -> list[int]:
     return [size for size in range(1, min(number, limit) + 1) if number % size == 0]
-
-
-def _listed(sizes: Iterable[int], asked: int = 0) -> str:
-    """The sizes, of many those around the one that was asked for."""
-    found = list(sizes)
-    below = sum(size < asked for size in found)
-    first = max(0, min(below - _MOST_LISTED // 2, len(found) - _MOST_LISTED))
-    shown = found[first : first + _MOST_LISTED]
-    words = [*(["..."] if first else []), *map(str, shown)]
-    return ", ".join(words + ["..."] * (first + len(shown) < len(found))) or "none"

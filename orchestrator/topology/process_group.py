@@ -23,7 +23,8 @@ def tensor_parallel(replica: tuple[Slot, ...], fixed: Fixed, wiring: Wiring) -> 
     tensor = fixed.tensor
     if tensor is None:
         total = len(replica) * common_gpu_count(replica)
-        tensor = divide(total, others, f"tensor = {total} GPUs / {_others(fixed, pipeline)}")
+        equation = f"tensor = {total} GPUs / {_others(fixed, pipeline)}"
+        tensor = divide(total, others, equation, _alone(fixed, "parallel.pipeline"))
     return process_group(replica, _sizes(tensor, pipeline, fixed, wiring), wiring)
 
 
@@ -37,14 +38,14 @@ def tensor_and_pipeline(replica: tuple[Slot, ...], fixed: Fixed, wiring: Wiring)
         context = fixed.prefill_context
         if tensor is not None:
             equation = f"pipeline = {total} GPUs / {_others(fixed, tensor, 'tensor')}"
-            pipeline = divide(total, tensor * context, equation)
+            pipeline = divide(total, tensor * context, equation, _alone(fixed, "parallel.tensor"))
         elif pipeline is not None:
             equation = f"tensor = {total} GPUs / {_others(fixed, pipeline)}"
-            tensor = divide(total, pipeline * context, equation)
+            tensor = divide(total, pipeline * context, equation, _alone(fixed, "parallel.pipeline"))
         else:
             pipeline = len(replica)
             equation = f"tensor = {per_node} GPUs per node / prefill context {context}"
-            tensor = divide(per_node, context, equation)
+            tensor = divide(per_node, context, equation, "parallel.prefill_context")
     return process_group(replica, _sizes(tensor, pipeline, fixed, wiring), wiring)
 
 
@@ -54,7 +55,7 @@ def process_group(replica: tuple[Slot, ...], sizes: Sizes, wiring: Wiring) -> Gr
     shown = f"tensor {sizes.tensor} x pipeline {sizes.pipeline}"
     if sizes.prefill_context > 1:
         shown += f" x prefill context {sizes.prefill_context}"
-    per_node = divide(sizes.world, nodes, f"{shown} over {nodes} nodes")
+    per_node = divide(sizes.world, nodes, f"{shown} over {nodes} nodes", "nodes")
     check_fits(per_node, replica, f"{shown} / {nodes} node{'s' * (nodes > 1)}")
     head = replica[0].address or ""
     members = []
@@ -79,6 +80,11 @@ def _sizes(tensor: int, pipeline: int, fixed: Fixed, wiring: Wiring) -> Sizes:
         decode_context=fixed.decode_context,
         expert_parallel=wiring.expert_parallel,
     )
+
+
+def _alone(fixed: Fixed, setting: str) -> str | None:
+    """The setting, where GPUs are divided by nothing else."""
+    return setting if fixed.prefill_context == 1 else None
 
 
 def _others(fixed: Fixed, size: int, name: str = "pipeline") -> str:

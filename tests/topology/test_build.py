@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import PlanError
@@ -204,6 +204,7 @@ def test_what_cannot_run_is_refused_with_its_equation(
     assert re.search(message, str(caught.value)), str(caught.value)
 
 
+@settings(deadline=None)
 @given(
     strategy=st.sampled_from(["multi_node_tp", "multi_node_tp_pp"]),
     nodes=st.integers(2, 8),
