@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -52,6 +53,15 @@ Seconds = Annotated[
     Field(ge=0),
     WithJsonSchema({"type": ["number", "string"], "description": "seconds, or such as 45m"}),
 ]
+
+
+def _some(value: float) -> float:
+    if value == 0:
+        raise ValueError("more than 0: nothing is healthy in no time")
+    return value
+
+
+SomeTime = Annotated[Seconds, AfterValidator(_some)]
 # `--policy` of vllm-router 0.1.17.
 RouterPolicy = Literal[
     "random",
@@ -106,8 +116,10 @@ class Router(_Selection):
 class Health(_Selection):
     """How long a start may take, how often it is looked at, and whether a completion is asked."""
 
-    timeout: Seconds = Field(default=45 * 60.0, description="how long a start may take: 45m, 1h30m")
-    interval: Seconds = Field(default=5.0, description="between two looks at an endpoint")
+    timeout: SomeTime = Field(
+        default=45 * 60.0, description="how long a start may take: 45m, 1h30m"
+    )
+    interval: SomeTime = Field(default=5.0, description="between two looks at an endpoint")
     completion: bool = Field(default=True, description="whether healthy means that one is answered")
 
 
@@ -208,6 +220,11 @@ class Deployment(_Selection):
                     f"can read it; give it in the environment: "
                     f"env.{SECRET_VARIABLES.get(flag, 'NAME')}, or orc_env"
                 )
+            if word := next(filter(_looks_like_a_flag, _words_of(value)), None):
+                raise ValueError(
+                    f"the value of {name} is {word!r}, which vLLM would read as another argument; "
+                    "give each argument under its own name"
+                )
             if "\0" in str(value):
                 raise ValueError(f"the value of {name} holds a zero byte")
         return args
@@ -251,6 +268,19 @@ def environment(values: Mapping[Any, Any]) -> dict[str, str | Secret]:
         else text
         for name, text in texts.items()
     }
+
+
+def _words_of(value: ArgumentValue) -> list[str]:
+    """The words that an argument's value becomes on a command line, JSON aside."""
+    if isinstance(value, list):
+        plain = not any(isinstance(item, list | dict) for item in value)
+        return [str(item) for item in value] if plain else []
+    return [value] if isinstance(value, str) else []
+
+
+def _looks_like_a_flag(word: str) -> bool:
+    """`-1` and `-0.5` are values."""
+    return word[:1] == "-" and len(word) > 1 and not re.fullmatch(r"-\d*\.?\d+", word)
 
 
 SECRET_VARIABLES = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}

@@ -8,7 +8,7 @@ from itertools import chain
 
 from pydantic import Field
 
-from orchestrator.deployment import Health, Seconds
+from orchestrator.deployment import Health, SomeTime
 from orchestrator.errors import DeploymentError, ErrorGroup, InputError, OrcError, UnreachableError
 from orchestrator.health.groups import groups_by_labels
 from orchestrator.health.judge import RankKey
@@ -39,7 +39,7 @@ class RestartArguments(Arguments):
     become healthy. `keep_failed`: leave the other ranks running when one fails."""
 
     replicas: tuple[int, ...] | None = None
-    timeout: Seconds = Field(default_factory=lambda: Health().timeout)
+    timeout: SomeTime = Field(default_factory=lambda: Health().timeout)
     keep_failed: bool = False
 
 
