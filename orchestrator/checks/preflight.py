@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from orchestrator.checks.result import CheckResult
 from orchestrator.facts.host_facts import GpuProcess, HostFacts
 from orchestrator.planning.launch_spec import LaunchSpec
+from orchestrator.recipes.arguments import flag_value
 from orchestrator.runtime.containers import ContainerState
 
 # vLLM's default of --gpu-memory-utilization (0.33.0): this share must be free when it starts.
@@ -210,10 +211,7 @@ def same_driver(subject: Subject) -> list[CheckResult]:
 
 
 def _utilization(node: LaunchSpec) -> float:
-    for flag, value in zip(node.argv, node.argv[1:], strict=False):
-        if flag in ("--gpu-memory-utilization", "--gpu_memory_utilization"):
-            return float(value)
-    return _DEFAULT_UTILIZATION
+    return float(flag_value(node.argv, "--gpu-memory-utilization") or _DEFAULT_UTILIZATION)
 
 
 def _owner(process: str, container: ContainerState | None) -> str:

@@ -14,14 +14,14 @@ from orchestrator.planning.health_check import endpoint_check
 from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.model_files import volumes
+from orchestrator.recipes.arguments import canonical, flag_value, with_argument
 from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
 from orchestrator.runtime.container import Container
 from orchestrator.secret import Secret
 from orchestrator.topology.engines import DEFAULT_PORT
+from orchestrator.topology.ip_address import ip_address
 from orchestrator.topology.layout import Layout, Node
 from orchestrator.version import __version__
-
-API_SERVER_COUNT = "--api-server-count"
 
 
 def node_spec(
@@ -47,7 +47,7 @@ def node_spec(
     # A follower's arguments are its head's, though it serves nothing.
     _refuse_secret_arguments(parts)
     argv = _with_port(recipe.pool_argv(parts, node.parallel), node.port or head.port)
-    argv = _with_host(argv, head.slot.address)
+    argv = _with_host(argv, node if node.serves else head)
     if not node.serves:
         argv = _without_api_servers(argv)
     env = node_environment(
@@ -144,29 +144,40 @@ def _with_port(argv: list[str], port: int | None) -> list[str]:
     """`argv` on `port`: an own --port is replaced, vLLM's default is left unsaid."""
     if port is None:
         return argv
-    if "--port" in argv:
-        argv[argv.index("--port") + 1] = str(port)
+    said = flag_value(argv, "--port") is not None
+    return with_argument(argv, "--port", str(port)) if said or port != DEFAULT_PORT else argv
+
+
+def _with_host(argv: list[str], node: Node) -> list[str]:
+    """`argv` listening on IPv6 where it is met there: vLLM's default is IPv4 alone (0.32.0).
+
+    Raises PlanError for a --host at which nobody would find the server.
+    """
+    address = node.slot.address or "127.0.0.1"
+    wanted, given = listen_address(address), flag_value(argv, "--host")
+    listens = ip_address(given or "0.0.0.0")
+    if listens and listens.is_unspecified:
+        needless = wanted == "0.0.0.0" or listens.version == 6
+        return argv if needless else with_argument(argv, "--host", wanted)
+    if given == address or (listens and listens == ip_address(address)):
         return argv
-    return argv if port == DEFAULT_PORT else [*argv, "--port", str(port)]
-
-
-def _with_host(argv: list[str], address: str | None) -> list[str]:
-    """`argv` listening on IPv6 where it is met there: vLLM's default is IPv4 alone (0.32.0)."""
-    listen = listen_address(address)
-    return argv if listen == "0.0.0.0" or "--host" in argv else [*argv, "--host", listen]
+    raise PlanError(
+        f"--host {given} listens where nothing asks: the endpoint is at {address}",
+        where=node.slot.host,
+        why="health, the router and whoever uses the endpoint ask the data-plane address",
+        hint="leave host out of args (vLLM then listens on every address), or set orc_address",
+    )
 
 
 def _without_api_servers(argv: list[str]) -> list[str]:
     """`--api-server-count=1 cannot be used with --headless` (vLLM 0.32.0, exit 1)."""
-    if API_SERVER_COUNT not in argv:
-        return argv
-    at = argv.index(API_SERVER_COUNT)
-    return [*argv[:at], *argv[at + 2 :]]
+    return with_argument(argv, "--api-server-count", None)
 
 
 def _served_model(model: str, parts: CommandParts) -> str:
     """The name that /v1/models lists first."""
     for argument in parts.arguments:
-        if argument.flag == "--served-model-name" and len(argument.tokens) > 1:
-            return argument.tokens[1]
+        if argument.flag == "--served-model-name":
+            names = canonical(argument.tokens[0]).value, *argument.tokens[1:]
+            return next((name for name in names if name), model)
     return model

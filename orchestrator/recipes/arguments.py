@@ -13,89 +13,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from orchestrator.errors import InputError
+from orchestrator.recipes.flags import ALIASES, meant_by
 from orchestrator.recipes.resolved import Argument
-
-# Short forms of vllm serve (vllm/engine/arg_utils.py). `-O3` is handled apart.
-ALIASES = {
-    "-tp": "--tensor-parallel-size",
-    "-pp": "--pipeline-parallel-size",
-    "-dp": "--data-parallel-size",
-    "-dpn": "--data-parallel-rank",
-    "-dpr": "--data-parallel-start-rank",
-    "-dpl": "--data-parallel-size-local",
-    "-dpa": "--data-parallel-address",
-    "-dpp": "--data-parallel-rpc-port",
-    "-dpb": "--data-parallel-backend",
-    "-dph": "--data-parallel-hybrid-lb",
-    "-dpe": "--data-parallel-external-lb",
-    "-pcp": "--prefill-context-parallel-size",
-    "-dcp": "--decode-context-parallel-size",
-    "-ep": "--enable-expert-parallel",
-    "-n": "--nnodes",
-    "-r": "--node-rank",
-    "-q": "--quantization",
-    "-sc": "--speculative-config",
-    "-cc": "--compilation-config",
-    "-ac": "--attention-config",
-    "-dc": "--diffusion-config",
-    "-asc": "--api-server-count",
-    "-dpm": "--data-parallel-multi-port-external-lb",
-    "--device-memory-utilization": "--gpu-memory-utilization",
-    "-O": "--optimization-level",
-}
-
-# Which rank runs where: these belong to the topology, and what a recipe says of them is a
-# constraint on it. --enable-expert-parallel is not among them: it is no size of its own (the
-# experts are spread over the ranks there are), and strategies give it as a plain argument.
-PARALLEL_FLAGS = frozenset(
-    {
-        "--tensor-parallel-size",
-        "--pipeline-parallel-size",
-        "--prefill-context-parallel-size",
-        "--decode-context-parallel-size",
-        "--data-parallel-size",
-        "--data-parallel-size-local",
-        "--data-parallel-rank",
-        "--data-parallel-start-rank",
-        "--data-parallel-address",
-        "--data-parallel-rpc-port",
-        "--data-parallel-backend",
-        "--data-parallel-hybrid-lb",
-        "--data-parallel-external-lb",
-        "--data-parallel-multi-port-external-lb",
-        "--nnodes",
-        "--node-rank",
-        "--master-addr",
-        "--master-port",
-        "--headless",
-        "--distributed-executor-backend",
-    }
-)
-
-SIZE_FLAGS = frozenset(
-    {
-        "--tensor-parallel-size",
-        "--pipeline-parallel-size",
-        "--prefill-context-parallel-size",
-        "--decode-context-parallel-size",
-        "--data-parallel-size",
-    }
-)
-# What differs from node to node, or joins them: nobody but the topology can know it.
-NODE_FLAGS = frozenset(
-    {
-        "--data-parallel-size-local",
-        "--data-parallel-rank",
-        "--data-parallel-start-rank",
-        "--data-parallel-address",
-        "--data-parallel-rpc-port",
-        "--nnodes",
-        "--node-rank",
-        "--master-addr",
-        "--master-port",
-        "--headless",
-    }
-)
 
 _FLAG = re.compile(r"-{1,2}[A-Za-z]")
 
@@ -115,23 +35,24 @@ def is_flag(word: str) -> bool:
 
 
 def canonical(word: str) -> Flag:
-    """The flag that a word names: `-tp` -> --tensor-parallel-size, `--no-x` -> --x negated.
+    """The flag that a word names: `-tp` -> --tensor-parallel-size, `--no-x` -> --x negated, and
+    `--tensor-par`, an abbreviation that vLLM takes, -> --tensor-parallel-size.
 
     A dotted word (`--attention_config.backend`) names a flag of its own, `_` read as `-` in the
     part before the first dot only, since the keys behind it are Python names.
     """
     name, equals, value = word.partition("=")
     head, dot, keys = name.partition(".")
-    optimization = re.fullmatch(r"-O=?(\d)", word)
-    if optimization:
-        return Flag("--optimization-level", value=optimization[1])
+    if word[:2] in ALIASES and head not in ALIASES:  # `-O3`, `-n2`: its value is attached
+        return Flag(ALIASES[word[:2]], value=word[2:])
     if head.startswith("--"):
         head = head.replace("_", "-")
-    head = ALIASES.get(head, head)
     negated = head.startswith("--no-") and not dot
     if negated:
         head = "--" + head.removeprefix("--no-")
-    return Flag(head + dot + keys, negated, value if equals else None)
+    meant = meant_by(head)
+    head = meant[0] if len(meant) == 1 else head
+    return Flag(ALIASES.get(head, head) + dot + keys, negated, value if equals else None)
 
 
 def parse(words: Sequence[str], layer: str) -> list[Argument]:
@@ -232,18 +153,38 @@ def from_mapping(values: Mapping[str, object], layer: str) -> tuple[list[Argumen
 
     A text or number is the flag's value, true the flag alone, false its `--no-` form, null
     removes the flag, a list of plain values is several words, and a mapping or a list of
-    mappings is JSON. Keys are flags without the leading hyphens; `_` and `-` are alike.
+    mappings is JSON. Keys are flags in any spelling that vLLM takes, with or without the leading
+    hyphens; the last key of a flag counts. Raises InputError for the abbreviation of several
+    flags and for a short form that there is not: vLLM refuses both (0.32.0).
     """
-    arguments: list[Argument] = []
+    arguments: dict[str, Argument] = {}
     removed: set[str] = set()
     for key, value in values.items():
-        word = key if key.startswith("-") else f"--{key}"
-        flag = canonical(word)
+        flag = canonical(key if key.startswith("-") else f"--{key}")
+        _check_key(key, flag, value)
         removed.add(flag.name)
-        if value is None:
-            continue
-        arguments.append(Argument(flag.name, _words(flag, value), layer))
-    return arguments, removed
+        arguments.pop(flag.name, None)
+        if value is not None:
+            words = _words(flag, value) if flag.value is None else (flag.name, flag.value)
+            arguments[flag.name] = Argument(flag.name, words, layer)
+    return list(arguments.values()), removed
+
+
+def _check_key(key: str, flag: Flag, value: object) -> None:
+    head = flag.name.partition(".")[0]
+    meant = meant_by(head)
+    if not meant and not head.startswith("--"):
+        raise InputError(
+            f"args: vLLM has no short form {key}", hint="write the flag out, such as max-model-len"
+        )
+    if flag.value is not None and value not in (True, None):
+        raise InputError(f"args: {key} holds its value already", hint=f"{head[2:]}: VALUE")
+    if len(meant) > 1:
+        shown = ", ".join(meant[:8]) + (", ..." if len(meant) > 8 else "")
+        raise InputError(
+            f"args: {key} is short for several arguments of vLLM: {shown}",
+            hint="write the one that is meant in full",
+        )
 
 
 def _words(flag: Flag, value: object) -> tuple[str, ...]:
@@ -258,6 +199,40 @@ def _words(flag: Flag, value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         return (name, *(str(item) for item in value))
     return (name, str(value))
+
+
+def flag_value(words: Sequence[str], flag: str) -> str | None:
+    """The value of `flag` (long form) that counts among the words of a command, as `value_of`
+    reads it; None where the flag is not among them."""
+    found = [value_of(argument) for argument in parse(words, "") if argument.flag == flag]
+    return found[-1] if found else None
+
+
+def json_of(arguments: Iterable[Argument], flag: str) -> dict[str, object]:
+    """What `flag` (long form) says in JSON and in dotted keys (`--flag.key`); {} for nothing."""
+    said: dict[str, object] = {}
+    for argument in arguments:
+        head, *keys = argument.flag.split(".")
+        if head == flag and keys:
+            _put(said, keys, _plain(value_of(argument)))
+        elif head == flag:
+            said |= _object(argument) or {}
+    return said
+
+
+def with_argument(words: Sequence[str], flag: str, value: str | None) -> list[str]:
+    """A command's words with `flag` at `value`: at its own place, else at the end; without the
+    flag where `value` is None."""
+    wanted = () if value is None else (flag, value)
+    parts: list[tuple[str, ...]] = []
+    for argument in parse(words, ""):
+        if argument.flag != flag:
+            parts.append(argument.tokens)
+        elif wanted not in parts:
+            parts.append(wanted)
+    if wanted not in parts:
+        parts.append(wanted)
+    return [word for part in parts for word in part]
 
 
 def without(

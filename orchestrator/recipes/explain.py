@@ -8,8 +8,8 @@ from orchestrator.deployment import Deployment
 from orchestrator.recipes.arguments import from_mapping
 from orchestrator.recipes.layers import Layer, layers
 from orchestrator.recipes.layout_flags import constraint_flags
-from orchestrator.recipes.resolve import USER, lay_arguments, lay_environment
-from orchestrator.recipes.resolved import Argument
+from orchestrator.recipes.resolve import lay_arguments, lay_environment
+from orchestrator.recipes.resolved import USER, Argument
 from orchestrator.recipes.selection import PoolSelection, Selection
 
 

@@ -6,7 +6,7 @@ layer overrides an earlier one; what a layer behind it says holds against the st
 
 from __future__ import annotations
 
-from orchestrator.recipes.arguments import PARALLEL_FLAGS
+from orchestrator.recipes.flags import PARALLEL_FLAGS
 from orchestrator.recipes.selection import PoolSelection
 from orchestrator.recipes.taxonomy import StrategyFile
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orchestrator.deployment import ArgumentValue, Deployment
-from orchestrator.errors import InputError
+from orchestrator.recipes.argument_rules import check_arguments
 from orchestrator.recipes.arguments import (
-    NODE_FLAGS,
-    SIZE_FLAGS,
     deduplicate,
     fold_dotted,
     from_mapping,
@@ -19,10 +17,12 @@ from orchestrator.recipes.arguments import (
     without,
 )
 from orchestrator.recipes.image import device_flags, image
+from orchestrator.recipes.kv_transfer import check_kv_store, check_kv_transfer
 from orchestrator.recipes.layers import PARALLEL, Layer, layers
 from orchestrator.recipes.layout_flags import constraint_flags, layout_flags
 from orchestrator.recipes.recommend import minimum_gpus, recommended_tensor_size, variant_memory
 from orchestrator.recipes.resolved import (
+    USER,
     Argument,
     CommandParts,
     CompanionProcess,
@@ -36,7 +36,6 @@ from orchestrator.recipes.shape import local_shape, overlay
 from orchestrator.recipes.vllm_versions import unknown_flags, version_notes
 from orchestrator.secret import Secret
 
-USER = "your args"
 _MULTIMODAL = "multimodal"  # of the tasks: the model takes more than text
 _THOUSANDS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
@@ -114,29 +113,15 @@ def _parts(
     laid = lay_arguments(selection, stack, deployment.args, pool)
     constraints = constraint_flags(selection.strategy)
     fixed = {item.flag: value_of(item) for item in laid.kept if item.flag in constraints}
-    _check_constraints(laid.kept, constraints)
+    check_arguments(laid.kept, constraints, deployment)
+    if pool is not None:
+        check_kv_transfer(laid.kept, pool.role)
+    elif selection.kv_store is not None:
+        check_kv_store(laid.kept, selection.kv_store.name)
     arguments = [item for item in laid.kept if item.flag not in constraints]
     position = sum(1 for item in arguments if item.layer in laid.before)
     env = {name: value for name, (value, _) in lay_environment(stack, deployment.env).items()}
     return CommandParts(tuple(arguments), position, fixed, env)
-
-
-def _check_constraints(arguments: Iterable[Argument], constraints: frozenset[str]) -> None:
-    """Raises InputError for a size that is none, and for a user's flag that nothing would heed."""
-    for item in arguments:
-        if item.flag not in constraints:
-            continue
-        value = value_of(item)
-        if item.flag in SIZE_FLAGS and not re.fullmatch("0*[1-9][0-9]{0,4}", value):
-            raise InputError(
-                f"{item.flag} is a whole number from 1 up, not {value!r} (from {item.layer})"
-            )
-        if item.layer == USER and item.flag in NODE_FLAGS:
-            raise InputError(
-                f"{item.flag} is worked out for every node, and cannot be given in args",
-                hint="the deployment has nodes, replicas, parallel, master_port and "
-                "load_balancing for it",
-            )
 
 
 @dataclass(frozen=True, slots=True)

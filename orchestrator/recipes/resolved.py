@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.recipes.taxonomy import KvStoreFile, StrategyRouter
 
+USER = "your args"  # the layer of an Argument out of the deployment's own `args`
+
 
 @dataclass(frozen=True, slots=True)
 class HardwareProfile:
@@ -89,7 +91,7 @@ class CommandParts:
     def has(self, flag: str) -> bool:
         """Whether `flag` (long form) is among the arguments, and not in its --no- form."""
         found = self._argument(flag)
-        return found is not None and not found.tokens[0].startswith("--no-")
+        return found is not None and not found.tokens[0].startswith(("--no-", "--no_"))
 
     def value(self, flag: str) -> str | None:
         """The value of `flag` (long form) among the arguments; None when it is not there."""

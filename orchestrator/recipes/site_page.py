@@ -14,7 +14,8 @@ from typing import Any
 
 from orchestrator.documents import Document, read_text
 from orchestrator.errors import InputError
-from orchestrator.recipes.arguments import PARALLEL_FLAGS, parse, value_of
+from orchestrator.recipes.arguments import parse, value_of
+from orchestrator.recipes.flags import PARALLEL_FLAGS
 from orchestrator.recipes.resolved import Argument
 
 _TITLE = re.compile(r"^# (\S+/\S+) — vLLM serving recipe\s*$", re.MULTILINE)

@@ -1,7 +1,6 @@
 """Flags that some versions of vLLM do not have: recipes outlive the versions they were made for.
 
-All flags of `vllm serve` are in the file FLAGS_FILE, a line each, as the parser of FLAGS_VERSION
-has them: what a user writes and is not there is most likely misspelt.
+What a user writes and the parser of FLAGS_VERSION does not have is most likely misspelt.
 
 The table holds what is known; a flag that is not in it is taken to exist. `absent from` is the
 first version that is known not to have the flag, `absent before` the first that has it.
@@ -14,16 +13,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from orchestrator.errors import nearest
 from orchestrator.recipes.arguments import canonical
+from orchestrator.recipes.flags import FLAGS_VERSION, serve_flags
 from orchestrator.recipes.resolved import Argument
 
 Version = tuple[int, int, int]
-
-FLAGS_VERSION = "0.32.0"
-FLAGS_FILE = Path(__file__).with_name(f"vllm-{FLAGS_VERSION}-flags.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ def version_notes(image: str, arguments: Iterable[Argument]) -> list[str]:
 @cache
 def known_flags() -> frozenset[str]:
     """Every flag of `vllm serve` in its long form, and those that other versions had or have."""
-    return frozenset(FLAGS_FILE.read_text().split()) | {history.flag for history in HISTORY}
+    return serve_flags() | {history.flag for history in HISTORY}
 
 
 def unknown_flags(arguments: Iterable[Argument]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from orchestrator.recipes.arguments import flag_value
 from orchestrator.secret import Secret
 
 # Runs inside the container, by its `sh`. What the benchmark says goes to stderr, so that stdout
@@ -41,7 +42,7 @@ def bench_command(
     of ours.
     """
     model = serve[2] if len(serve) > 2 else served_model
-    length = _value(serve, "--max-model-len") or ""
+    length = flag_value(serve, "--max-model-len") or ""
     longest = int(length) if length.isdigit() else 1 << 30
     ours = {
         "--base-url": url,
@@ -54,23 +55,14 @@ def bench_command(
         "--max-concurrency": str(CONCURRENCY),
     }
     for flag in ("--tokenizer", "--tokenizer-mode"):
-        if value := _value(serve, flag):
+        if value := flag_value(serve, flag):
             ours[flag] = value
     given = {word.partition("=")[0] for word in more}
     words = [word for flag, value in ours.items() if flag not in given for word in (flag, value)]
     switches = ["--ignore-eos", "--disable-tqdm"]
-    if "--trust-remote-code" in serve:
+    if flag_value(serve, "--trust-remote-code") == "":
         switches.append("--trust-remote-code")
     return ["vllm", "bench", "serve", *words, *switches, *more]
-
-
-def _value(words: Sequence[str], flag: str) -> str | None:
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == flag:
-            return following
-        if word.startswith(f"{flag}="):
-            return word.partition("=")[2]
-    return None
 
 
 def inside_words(identifier: str, command: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
+from orchestrator.recipes.kv_transfer import kv_connectors
 from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
 from orchestrator.recipes.taxonomy import KvStoreFile
 from orchestrator.topology.alternatives import sizes_in_words, with_alternatives
@@ -174,7 +175,7 @@ def _check_engine(
         return
     parts = engine.parts
     mixture = Mixture(recipe.mixture_of_experts, redundant_experts(parts))
-    moves_kv = "NixlConnector" in (parts.value("--kv-transfer-config") or "")
+    moves_kv = "NixlConnector" in kv_connectors(parts.arguments)
     # First what other sizes cannot mend, since the sizes that a refusal names have to work.
     check_engine_config(EngineConfig.of(recipe, parts, group))
     check_shape(recipe.shape, group.sizes, recipe.model, mixture, moves_kv=moves_kv)

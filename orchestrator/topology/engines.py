@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError, did_you_mean
-from orchestrator.recipes.resolved import CommandParts, ResolvedPool, ResolvedRecipe
+from orchestrator.recipes.arguments import value_of
+from orchestrator.recipes.resolved import USER, CommandParts, ResolvedPool, ResolvedRecipe
 from orchestrator.topology.data_parallel import data_and_expert, tensor_and_data
 from orchestrator.topology.dense import independent_replicas
 from orchestrator.topology.group import Group
@@ -196,6 +197,11 @@ def _prefill_decode(recipe: ResolvedRecipe, deployment: Deployment) -> ReplicaSh
                 hint=f"leave {name} out; requests go to the router, whose port is router.port",
             )
     pools = [recipe.pools["prefill"], recipe.pools["decode"]]
+    if any(item.flag == "--port" and item.layer == USER for item in pools[0].parts.arguments):
+        raise PlanError(
+            f"--port of your args is for one engine, and {PREFILL_DECODE} has two",
+            hint="leave it out; requests go to the router, whose port is router.port",
+        )
     total = sum(pool.nodes for pool in pools)
     halved = deployment.nodes == 1 and all(pool.nodes == 1 for pool in pools)
     if deployment.nodes not in (None, total) and not halved:
@@ -237,10 +243,11 @@ def _fixed(parts: CommandParts, deployment: Deployment) -> Fixed:
 
 def _api_port(parts: CommandParts, deployment: Deployment) -> tuple[int, bool]:
     """The API's port, and whether the user asked for it: the user's, the recipe's, or vLLM's."""
-    given = next((a.tokens[-1] for a in parts.arguments if a.flag == "--port"), None)
+    said = next((item for item in parts.arguments if item.flag == "--port"), None)
     asked = "port" in deployment.model_fields_set
-    if given is None:
+    if said is None:
         return deployment.port, asked
+    given = value_of(said)
     if asked and str(deployment.port) != given:
         raise PlanError(
             f"port = {deployment.port}, but the arguments say --port {given}",
@@ -248,4 +255,4 @@ def _api_port(parts: CommandParts, deployment: Deployment) -> tuple[int, bool]:
         )
     if not re.fullmatch("[0-9]{1,5}", given) or not 1 <= int(given) <= LAST_PORT:
         raise PlanError(f"--port is 1 to {LAST_PORT}, not {given!r}")
-    return int(given), asked
+    return int(given), asked or said.layer == USER

@@ -175,6 +175,10 @@ def test_a_name_or_tree_that_cannot_be_is_refused(
         ("args.tensor-parallel-size=0", "--tensor-parallel-size is a whole number"),
         ("args.data-parallel-size=2.5", "--data-parallel-size is a whole number"),
         ("args.a b=1", "'a b' is not the name of an argument"),
+        ("args.seed=--node-rank=3", "which vLLM would read as another argument"),
+        ("args.middleware=[a, --node-rank, 3]", "the value of middleware is '--node-rank'"),
+        ("args.seed=-tp", "which vLLM would read as another argument"),
+        ("args.seed=--", "which vLLM would read as another argument"),
         ("args.=1", "'' is not the name of an argument"),
         ("env.A=x\ny", "holds a line break"),
         ("env.A=" + "x" * 65534, "the value of A is too long: 65536 bytes with its name"),
@@ -185,6 +189,10 @@ def test_a_name_or_tree_that_cannot_be_is_refused(
         ("image=$(id)", "an image is registry/repository:tag"),
         ("health.timeout=.inf", "a duration is from 0 up to a year"),
         ("health.timeout=999999999h", "a duration is from 0 up to a year"),
+        ("health.timeout=.nan", "a duration is from 0 up to a year"),
+        ("health.interval=-1", "a duration is from 0 up to a year"),
+        ("health.timeout=0", "health.timeout: more than 0: nothing is healthy in no time"),
+        ("health.interval=0ms", "health.interval: more than 0"),
         ("nodes=true", "a number"),
         ("nodes=99999999", "less than or equal to 10000"),
         ("name=\udcff", "no text in UTF-8"),
@@ -210,6 +218,41 @@ def test_what_only_the_topology_can_know_is_not_taken_and_not_dropped(
 ) -> None:
     message = refused("plan", "-i", rack, *KIMI, "-s", strategy, "--set", f"args.{flag}=3")
     assert f"--{flag} is worked out for every node" in message
+
+
+def test_an_abbreviated_layout_is_refused_wherever_arguments_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = tmp_path / "here.yml"
+    local = {"ansible_connection": "local", "orc_hardware": "h200"}
+    here.write_text(yaml.safe_dump({"all": {"vars": local, "hosts": {"n1": None, "n2": None}}}))
+    rack = str(here)
+    args = {"node-ran": 3}
+    chosen: dict[str, Any] = {"recipe": KIMI[1], "strategy": "multi_node_tp", "args": args}
+    deployment = tmp_path / "deployment.yml"
+    deployment.write_text(yaml.safe_dump(chosen))
+    play: dict[str, Any] = {"hosts": "all", "deployment": chosen, "tasks": [{"preflight": None}]}
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(yaml.safe_dump([play]))
+    templated = tmp_path / "templated.yml"
+    play |= {"vars": {"more": args}, "deployment": {**chosen, "args": "{{ more }}"}}
+    templated.write_text(yaml.safe_dump([play]))
+    for words in (
+        ("plan", "-i", rack, "-d", str(deployment)),
+        ("up", "-i", rack, "-d", str(deployment), "--check"),
+        ("plan", "-i", rack, *KIMI, "-s", "multi_node_tp", "--set", "args.node-ran=3"),
+        ("recipes", "show", KIMI[1], "--set", "args.node-ran=3"),
+        ("play", str(playbook), "-i", rack, "--check"),
+        ("play", str(templated), "-i", rack, "--check"),
+    ):
+        assert run([*words]) == 1
+        assert "--node-rank is worked out for every node" in "".join(capsys.readouterr()), words
+
+
+def test_an_inventory_has_no_arguments_of_vllm(tmp_path: Path, refused: Refused) -> None:
+    path = tmp_path / "i.yml"
+    path.write_text("all: {vars: {orc_hardware: h200, orc_args: {node-ran: 3}}, hosts: {n1: }}")
+    assert "orc_args" in refused("plan", "-i", str(path), *KIMI)
 
 
 @pytest.mark.parametrize("pattern", ["", "~" + "(" * 3000, "@/nowhere", "!all", ",,"])

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Plan
+from orchestrator import Catalog, Deployment, Plan, plan
 from orchestrator.errors import InputError, PlanError
 from orchestrator.facts.host_facts import HostFacts
 from orchestrator.runtime.scripts import environment_file
 from orchestrator.secret import Secret
-from tests.planning.builders import RACK, make_plan
+from orchestrator.topology.ports import PortUse
+from tests.planning.builders import RACK, inventory, make_plan
 
 
 def option(command: list[str], name: str) -> str:
@@ -240,6 +241,35 @@ def test_another_port_is_an_argument_and_the_endpoint(tmp_path: Path) -> None:
     assert plan.nodes[0].ports == {"master": 29501, "api": 9000}
 
 
+def test_a_port_of_the_users_args_is_taken_or_refused_and_never_moved(tmp_path: Path) -> None:
+    chosen = {"recipe": "moonshotai/Kimi-K2.6", "strategy": "multi_node_tp"}
+    deployment = Deployment.model_validate({**chosen, "args": {"port": 9000}})
+    busy = PortUse({"node01": {9000: "another"}})
+    assert make_plan(tmp_path, **chosen, args={"port": 9000}).endpoints[0].url.endswith(":9000")
+    with pytest.raises(PlanError, match=r"port 9000 .* is taken on node01 by another"):
+        plan(inventory(tmp_path), Catalog.load(), deployment, ports=busy)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "given", "listens"),
+    [
+        (("10.1.0.11", "10.1.0.12"), "0.0.0.0", "0.0.0.0"),
+        (("10.1.0.11", "10.1.0.12"), "::", "::"),
+        (("10.1.0.11", "10.1.0.12"), "10.1.0.11", "10.1.0.11"),  # the follower serves nothing
+        (("fd00::11", "fd00::12"), "0.0.0.0", "::"),
+        (("fd00::11", "fd00::12"), "FD00:0::11", "FD00:0::11"),
+    ],
+)
+def test_a_host_to_listen_on_is_one_where_the_endpoint_is_met(
+    tmp_path: Path, addresses: tuple[str, str], given: str, listens: str
+) -> None:
+    text = RACK
+    for old, new in zip(("10.1.0.11", "10.1.0.12"), addresses, strict=True):
+        text = text.replace(old, f"'{new}'")
+    plan = make_plan(tmp_path, text, args={"host": given})
+    assert [option(list(node.argv), "--host") for node in plan.nodes] == [listens] * 2
+
+
 def test_an_ipv6_endpoint_is_bracketed(tmp_path: Path) -> None:
     text = RACK.replace("10.1.0.11", "'fd00::11'").replace("10.1.0.12", "'fd00::12'")
     plan = make_plan(tmp_path, text)
@@ -255,6 +285,18 @@ def test_an_ipv6_endpoint_is_bracketed(tmp_path: Path) -> None:
         (RACK.replace("10.1.0.11}", "10.1.0.11, orc_hardware: b200}"), {}, "several kinds"),
         (RACK.replace("10.1.0.11}", "10.1.0.11, orc_gpus: [7, 8]}"), {}, "names GPU 8, but h200"),
         (RACK, {"args": {"port": 9000}, "port": 8001}, "port = 8001, but the arguments"),
+        (
+            RACK,
+            {"args": {"port": 9000}, "strategy": "pd_cluster"},
+            "is for one engine, and pd",
+        ),
+        (RACK, {"args": {"host": "127.0.0.1"}}, "node01: --host 127.0.0.1 listens where nothing"),
+        (RACK, {"args": {"hos": "localhost"}}, "node01: --host localhost listens where nothing"),
+        (
+            RACK,
+            {"args": {"host": "10.1.0.11"}, "strategy": "multi_node_dep"},
+            r"node02: --host 10\.1\.0\.11 listens where nothing asks: .* at 10\.1\.0\.12",
+        ),
         (RACK, {"nodes": 3}, r"1 replica x 3 nodes = 3 hosts, but 2 are there"),
     ],
 )

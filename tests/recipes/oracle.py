@@ -14,8 +14,9 @@ from typing import Any
 from orchestrator.cli.recipe_commands import placeholder_slots
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
-from orchestrator.recipes.arguments import PARALLEL_FLAGS, parse, value_of
+from orchestrator.recipes.arguments import parse, value_of
 from orchestrator.recipes.catalog import Catalog
+from orchestrator.recipes.flags import PARALLEL_FLAGS
 from orchestrator.recipes.resolved import CommandParts, ResolvedRecipe
 from orchestrator.topology.build import build_layout
 

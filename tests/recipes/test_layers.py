@@ -23,7 +23,7 @@ STACK = recipe_data(
     },
     strategy_overrides={"single_node_tp": {"extra_args": ["--x", "strategy", "--s"]}},
     hardware_overrides={
-        "hopper": {"extra_args": ["--x", "hardware", "--h"], "extra_env": {"X": "hardware"}}
+        "hopper": {"extra_args": ["--x", "hardware", "--hw"], "extra_env": {"X": "hardware"}}
     },
     features={"f": {"args": ["--x", "feature", "--f"], "env": {"X": "feature"}}},
 )
@@ -31,13 +31,13 @@ STACK = recipe_data(
 
 def test_layers_come_in_their_order_and_the_last_of_a_flag_wins(tmp_path: Path) -> None:
     words = arguments(resolved(tmp_path, STACK))
-    assert words == ["--b", "--v", "--vh", "--s", "--h", "--vg", "--x", "feature", "--f"]
+    assert words == ["--b", "--v", "--vh", "--s", "--hw", "--vg", "--x", "feature", "--f"]
     assert resolved(tmp_path, STACK).env == {"X": "feature", "B": "1"}
 
 
 def test_the_users_args_win_over_everything_and_stand_last(tmp_path: Path) -> None:
-    found = resolved(tmp_path, STACK, args={"x": "mine", "b": None, "h": False})
-    assert arguments(found)[-3:] == ["--x", "mine", "--no-h"]
+    found = resolved(tmp_path, STACK, args={"x": "mine", "b": None, "hw": False})
+    assert arguments(found)[-3:] == ["--x", "mine", "--no-hw"]
     assert "--b" not in arguments(found)
     assert found.arguments[-1].layer == "your args"
 
@@ -47,6 +47,13 @@ def test_parallel_flags_go_in_behind_the_strategy(tmp_path: Path) -> None:
     assert words[3:9] == ["--b", "--v", "--vh", "--tensor-parallel-size", "8", "--s"]
 
 
+def test_a_layout_that_a_recipe_abbreviates_is_a_constraint_all_the_same(tmp_path: Path) -> None:
+    data = recipe_data(model={"base_args": ["--node-ran", "3", "--pipeline-par=2", "--a"]})
+    found = resolved(tmp_path, data)
+    assert arguments(found) == ["--a"]
+    assert found.fixed_parallel == {"--node-rank": "3", "--pipeline-parallel-size": "2"}
+
+
 def test_a_strategys_override_for_a_generation_replaces_the_recipes_and_the_variants(
     tmp_path: Path,
 ) -> None:
@@ -54,7 +61,7 @@ def test_a_strategys_override_for_a_generation_replaces_the_recipes_and_the_vari
     data = STACK | {"strategy_overrides": {"single_node_tp": override}}
     words = arguments(resolved(tmp_path, data))
     assert "--sg" in words
-    assert "--h" not in words
+    assert "--hw" not in words
     assert "--vg" not in words
     assert "--vh" in words
 
@@ -65,7 +72,7 @@ def test_a_strategys_override_for_an_exact_hardware_adds(tmp_path: Path) -> None
         resolved(tmp_path, STACK | {"strategy_overrides": {"single_node_tp": override}})
     )
     assert words.index("--vg") < words.index("--se")
-    assert "--h" in words
+    assert "--hw" in words
 
 
 def test_nvidia_stands_for_every_generation_of_nvidia_that_has_no_override_of_its_own(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from orchestrator.deployment import Deployment
 from orchestrator.documents import Document
 from orchestrator.errors import OrcError
-from orchestrator.recipes.arguments import PARALLEL_FLAGS, is_flag, parse
+from orchestrator.recipes.arguments import is_flag, parse
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.explain import explain
+from orchestrator.recipes.flags import PARALLEL_FLAGS
 from orchestrator.recipes.recipe_file import RecipeFile
 from orchestrator.recipes.schema import Recipe
 from orchestrator.recipes.validate import faults

@@ -13,15 +13,16 @@ import pytest
 from orchestrator.cli.recipe_commands import node_commands
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
-from orchestrator.recipes.arguments import ALIASES, canonical, parse
+from orchestrator.recipes.arguments import canonical, parse
 from orchestrator.recipes.catalog import Catalog
+from orchestrator.recipes.flags import ALIASES, FLAGS_FILE
 from orchestrator.recipes.recommend import (
     minimum_nodes,
     offered_strategies,
     strategy_supported,
     usable_variants,
 )
-from orchestrator.recipes.vllm_versions import FLAGS_FILE, missing_flags
+from orchestrator.recipes.vllm_versions import missing_flags
 from tests.fleet.debian import install_debian_packages
 from tests.fleet.environment import build_environment
 from tests.recipes import oracle
@@ -138,6 +139,23 @@ def test_our_aliases_are_vllms_own(options: list[list[str]]) -> None:
                 theirs[word] = flag
     assert theirs == {short: flag for short, flag in ALIASES.items() if short != "-O"}
     assert canonical("-O3").name == "--optimization-level"
+
+
+def test_an_abbreviation_means_what_it_means_to_vllm(vllm_python: str) -> None:
+    """Of several flags it is none; so it is here too for a negation of flags of which only one
+    can be negated, which nobody knows here."""
+    answer = parsed_by_vllm(vllm_python, [])
+    named, wrong = answer["named"], []
+    for word, theirs in answer["abbreviations"].items():
+        ours = named.get(canonical(word).name)
+        asked_in_full = ours is None and (len(theirs) > 1 or word.startswith("--no-"))
+        if not asked_in_full and theirs != [ours]:
+            wrong.append((word, ours, theirs))
+    # The negation of all flags that have one is --node-rank here, which is refused as well; and
+    # a number is no flag that could be negated.
+    known = ("--no", "--no-long-prefill-token-threshold")
+    assert [one for one in wrong if one[0] not in known] == []
+    assert len(answer["abbreviations"]) > 3000
 
 
 def test_the_flags_we_know_are_vllms_own(options: list[list[str]]) -> None:

@@ -1,8 +1,8 @@
 """Runs in an environment that has vLLM: parses argument lists with vLLM's own parser.
 
 Reads a JSON list of lists (`[MODEL, "--flag", ...]`) on stdin, and writes JSON: vLLM's version,
-every option string with the canonical one of its action, and the refused lists by position with
-the parser's message.
+every option string with the canonical one of its action, what each abbreviation of a long option
+means, and the refused lists by position with the parser's message.
 """
 
 from __future__ import annotations
@@ -31,4 +31,13 @@ for position, words in enumerate(json.load(sys.stdin)):
     except SystemExit:
         refused[position] = message.getvalue().strip()[-600:]
 options = [list(action.option_strings) for action in parser._actions if action.option_strings]
-json.dump({"version": vllm.__version__, "options": options, "refused": refused}, answer)
+abbreviations = {
+    option[:length]: sorted({found[0].dest for found in parser._get_option_tuples(option[:length])})
+    for option in parser._option_string_actions
+    if option.startswith("--")
+    for length in range(3, len(option))
+    if option[:length] not in parser._option_string_actions
+}
+named = {word: action.dest for word, action in parser._option_string_actions.items()}
+found = {"version": vllm.__version__, "options": options, "named": named}
+json.dump({**found, "abbreviations": abbreviations, "refused": refused}, answer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from orchestrator.errors import DeploymentError, OrcError, UnreachableError
@@ -13,6 +12,7 @@ from orchestrator.planning.model_files import model_place
 from orchestrator.play.action import Action, Arguments
 from orchestrator.play.result import HostResult, Report
 from orchestrator.play.run import Run
+from orchestrator.recipes.arguments import flag_value, json_of, parse
 from orchestrator.runtime.staging import (
     Staged,
     clear_staging_script,
@@ -80,7 +80,7 @@ def _stage(
             done.append(staged)
 
     image = node.pinned_image or node.image
-    revision = arguments.revision or _after(node.argv, "--revision")
+    revision = arguments.revision or flag_value(node.argv, "--revision")
     status = connection.stream(
         staging_command(node.container, image, node.deployment),
         line,
@@ -97,15 +97,9 @@ def _models(node: LaunchSpec, arguments: StageWeightsArguments) -> list[str]:
     if arguments.models is not None:
         return arguments.models
     models = [node.argv[2]]
-    try:
-        draft = json.loads(_after(node.argv, "--speculative-config") or "{}").get("model")
-    except (ValueError, AttributeError):
-        draft = None
-    return [*models, *([draft] if draft else [])]
-
-
-def _after(argv: Sequence[str], flag: str) -> str | None:
-    return argv[argv.index(flag) + 1] if flag in argv[:-1] else None
+    draft = json_of(parse(node.argv, ""), "--speculative-config").get("model")
+    draft = draft or flag_value(node.argv, "--spec-model")
+    return [*models, *([draft] if isinstance(draft, str) and draft else [])]
 
 
 def _refuse_lost(models: Sequence[str], host: Host) -> None:
