@@ -68,8 +68,10 @@ def summary(plan: Plan) -> tuple[str, str]:
     """Two lines: what runs on what, and in which sizes."""
     layout = plan.layout
     sizes = "; ".join(_sizes_text(pool, sizes) for pool, sizes in layout.sizes.items())
+    recipe = plan.recipe if plan.variant == "default" else f"{plan.recipe} ({plan.variant})"
+    ways = [plan.strategy, *([plan.kv_offload] if plan.kv_offload else [])]
     return (
-        f"{plan.name}: {plan.recipe} on {plan.hardware}, {plan.strategy}",
+        f"{plan.name}: {recipe} on {plan.hardware}, {', '.join(ways)}",
         f"{layout.replicas} replica{'s' * (layout.replicas > 1)} x {layout.nodes_per_replica} "
         f"node{'s' * (layout.nodes_per_replica > 1)}, {sizes}",
     )

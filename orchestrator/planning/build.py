@@ -95,6 +95,7 @@ def plan(
         name=deployment.deployment_name(),
         deployment=deployment,
         recipe=recipe.recipe,
+        variant=recipe.variant,
         strategy=recipe.strategy.name,
         hardware=hardware,
         layout=layout,
@@ -110,6 +111,7 @@ def plan(
             *_notes(layout, router, deployment),
         ),
         mixture_of_experts=recipe.mixture_of_experts,
+        kv_offload=recipe.kv_offload,
         hosts=tuple(places),
     )
     _check_images(plan.everything)

@@ -37,6 +37,7 @@ class Plan:
     name: str
     deployment: Deployment
     recipe: str
+    variant: str
     strategy: str
     hardware: str
     layout: Layout
@@ -46,6 +47,7 @@ class Plan:
     services: tuple[LaunchSpec, ...] = ()  # of the KV store; they start before the engines
     notes: tuple[str, ...] = ()
     mixture_of_experts: bool = False
+    kv_offload: str | None = None  # where KV cache goes beyond GPU memory, or the KV store's name
     hosts: tuple[Slot, ...] = ()  # all it was planned on, in inventory order, used or not
 
     @property
@@ -89,8 +91,9 @@ class Plan:
         return {
             "name": self.name,
             "recipe": self.recipe,
-            "variant": self.deployment.variant,
+            "variant": self.variant,
             "strategy": self.strategy,
+            "kv_offload": self.kv_offload,
             "hardware": self.hardware,
             "replicas": self.layout.replicas,
             "nodes_per_replica": self.layout.nodes_per_replica,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.main import run
-from tests.planning.builders import RACK
+from tests.planning.builders import RACK, make_plan
 
 
 @pytest.fixture
@@ -41,6 +41,26 @@ def test_json_is_one_document_on_stdout_and_nothing_else(
     assert captured.err == ""
     assert (document["parallel"]["tensor"], document["parallel"]["pipeline"]) == (8, 2)
     assert document["nodes"][1]["command"][0:2] == ["docker", "run"]
+
+
+def test_json_is_the_plans_own_document_with_the_keys_that_programs_rely_on(
+    rack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "-i", rack, *KIMI, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == json.loads(json.dumps(make_plan(tmp_path).to_dict()))
+    assert list(document) == [
+        *("name", "recipe", "variant", "strategy", "kv_offload", "hardware", "replicas"),
+        *("nodes_per_replica", "parallel", "memory", "nodes", "endpoints", "router", "services"),
+        *("start_order", "unused", "notes"),
+    ]
+    assert list(document["nodes"][0]) == [
+        *("host", "replica", "rank", "role", "gpus", "address", "interface", "ranks", "name"),
+        *("image", "argv", "env", "volumes", "files", "ports", "health", "command", "spec"),
+    ]
+    assert list(document["nodes"][0]["health"]) == [
+        *("get", "post", "model", "data_ranks", "tcp_ports", "timeout", "interval")
+    ]
 
 
 def test_set_reaches_any_field_and_keeps_dashes(

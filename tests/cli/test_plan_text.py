@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator import Catalog, Deployment, plan
 from orchestrator.cli.plan_text import RANKS, plan_text, ranks_text
 from orchestrator.planning.launch_spec import LaunchSpec
 from tests.cli.plans import CASES, case, rack
-from tests.planning.builders import make_plan
+from tests.planning.builders import inventory, make_plan
 
 FIRST = ("HOST", "REPLICA", "RANK", "ROLE", "GPUS", "ADDRESS", "LAYERS")
 
@@ -66,6 +68,40 @@ def values(spec: LaunchSpec, cell: str) -> list[int]:
 def test_a_table_of_many_hosts_stays_narrow(tmp_path: Path) -> None:
     table = plan_text(case(tmp_path, "256 ranks over 32 hosts")).split("\n\n")[1]
     assert max(map(len, table.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("selection", "line"),
+    [
+        ({}, "kimi-k2-6: moonshotai/Kimi-K2.6 on h200, single_node_tp"),
+        ({"variant": "nvfp4", "hardware": "b200"}, "Kimi-K2.6 (nvfp4) on b200, single_node_tp"),
+        ({"kv_offload": "simple"}, "on h200, single_node_tp, simple"),
+        (
+            {"strategy": "kv_store_distributed_mooncake"},
+            "on h200, single_node_tp, kv_store_distributed_mooncake",
+        ),
+    ],
+)
+def test_the_first_line_says_what_was_chosen(
+    tmp_path: Path, selection: dict[str, Any], line: str
+) -> None:
+    hosts = rack(2).replace("h200", selection.get("hardware", "h200"))
+    made = make_plan(tmp_path, hosts, **{"strategy": "single_node_tp", **selection})
+    assert plan_text(made).splitlines()[0].endswith(line)
+
+
+def test_a_variant_that_the_recipe_chooses_for_the_hardware_is_said_too(tmp_path: Path) -> None:
+    models = tmp_path / "models" / "own"
+    models.mkdir(parents=True)
+    (models / "one.yaml").write_text(
+        "meta: {title: One, default_variant: {h200: fp8}}\n"
+        "model: {model_id: own/one}\ncompatible_strategies: [single_node_tp]\n"
+        "variants:\n  default: {precision: bf16, vram_minimum_gb: 1}\n"
+        "  fp8: {precision: fp8, vram_minimum_gb: 1}\n"
+    )
+    made = plan(inventory(tmp_path), Catalog.load(tmp_path), Deployment(recipe="own/one"))
+    assert made.to_dict()["variant"] == "fp8"
+    assert plan_text(made).startswith("one: own/one (fp8) on h200, single_node_tp\n")
 
 
 def test_many_endpoints_are_told_one_by_one_when_more_is_asked_for(tmp_path: Path) -> None:
