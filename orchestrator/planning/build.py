@@ -26,7 +26,7 @@ from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.runtime.scripts import environment_file
 from orchestrator.secret import Secret
-from orchestrator.topology.build import build_layout
+from orchestrator.topology.build import build_layout, some_of
 from orchestrator.topology.layout import Layout
 from orchestrator.topology.placement import Placement
 from orchestrator.topology.ports import PortAllotment, PortUse
@@ -170,10 +170,9 @@ def _notes(layout: Layout, router: LaunchSpec | None, deployment: Deployment) ->
     interfaces = {node.slot.host: node.slot.interface for node in layout.nodes}
     unknown = [host for host, interface in interfaces.items() if interface is None]
     if unknown and layout.nodes_per_replica > 1:
-        some = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" * (len(unknown) > 8))
         notes.append(
-            f"the data-plane interface of {some} is not known here: `orc up` asks the hosts, "
-            "as does `orc plan --gather-facts`; or set orc_interface"
+            f"the data-plane interface of {some_of(unknown)} is not known here: `orc up` asks "
+            "the hosts, as does `orc plan --gather-facts`; or set orc_interface"
         )
     if router is not None and not (deployment.router and deployment.router.image):
         notes.append(image_note(router))

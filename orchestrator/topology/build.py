@@ -35,6 +35,12 @@ SIDE_CHANNEL_PORT = "VLLM_NIXL_SIDE_CHANNEL_PORT"
 EngineKind = tuple[Role | None, Sizes, bool]
 
 
+def some_of(names: Sequence[str]) -> str:
+    """Names for a note: of many the first eight, and how many more there are."""
+    rest = len(names) - 8
+    return ", ".join(names[:8]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def build_layout(
     recipe: ResolvedRecipe,
     slots: Sequence[Slot],
@@ -86,10 +92,10 @@ def layout_or_refusal(
     needs_router |= recipe.kv_store is not None and len(chosen) > 1
     notes = [*shape.notes, *fit.notes()]
     for text, indices in others.items():
-        shown = ", ".join(map(str, list(indices)[:8])) + (", ..." if len(indices) > 8 else "")
-        notes.append(f"the hosts differ: {text} in replica {shown}")
+        word = "replica" if len(indices) == 1 else "replicas"
+        notes.append(f"the hosts differ: {text} in {word} {some_of(list(map(str, indices)))}")
     if unused:
-        notes.append(f"hosts left over: {', '.join(unused)}")
+        notes.append(f"hosts left over: {some_of(unused)}")
     if recipe.shape.layers is None and any(size.pipeline > 1 for size in sizes.values()):
         notes.append("the model's layer count is not known: the split over stages is vLLM's own")
     return Layout(

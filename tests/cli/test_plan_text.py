@@ -130,4 +130,12 @@ def test_a_host_whose_interface_is_not_known_is_named_once(tmp_path: Path) -> No
         tmp_path, text, recipe="deepseek-ai/DeepSeek-V3.2", strategy="multi_node_dep", nodes=12
     )
     (note,) = (note for note in made.notes if "interface" in note)
-    assert "of node01, node02, node03, node04, node05, node06, node07, node08 and 4 more is" in note
+    some = "node01, node02, node03, node04, node05, node06, node07, node08 and 4 more"
+    assert f"interface of {some} is not known" in note
+
+
+def test_of_many_hosts_left_over_some_are_named(tmp_path: Path) -> None:
+    made = make_plan(tmp_path, rack(20), strategy="single_node_tp")
+    some = "node02, node03, node04, node05, node06, node07, node08, node09 and 11 more"
+    assert made.notes[0] == f"hosts left over: {some}"
+    assert len(made.to_dict()["unused"]) == 19
