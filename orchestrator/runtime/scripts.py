@@ -66,8 +66,9 @@ start() {
   done
   umask 077
   mkdir -p "$(dirname "$pipe")" || return 73
-  writer=
-  trap 'rm -f "$pipe"; [ -z "$writer" ] || kill "$writer" 2>/dev/null' EXIT
+  # The pipe goes only after its writer: one that came late would find none, and make a file.
+  trap '[ -z "$!" ] || { kill -KILL "$!"; wait "$!"; } 2>/dev/null
+    rm -f "$pipe"' EXIT
   trap 'exit 130' HUP INT TERM
   rm -f "$pipe"
   mkfifo "$pipe" || return 73
@@ -75,7 +76,7 @@ start() {
 """
 )
 
-_END_OF_ENVIRONMENT = "END_OF_ENVIRONMENT\n  writer=$!\n"
+_END_OF_ENVIRONMENT = "END_OF_ENVIRONMENT\n"
 
 # Others may use the same host, so the directory above is everybody's, as /tmp is. `mkdir` without
 # -p fails on what somebody else has put there, be it a link.
