@@ -108,7 +108,8 @@ def _redundant(parts: CommandParts, value: int) -> tuple[Argument, ...]:
     try:
         config = json.loads(parts.value("--eplb-config") or "{}")
     except ValueError:
-        config = {}
-    words = ("--eplb-config", json.dumps({**config, "num_redundant_experts": value}))
+        config = None
+    known = config if isinstance(config, dict) else {}
+    words = ("--eplb-config", json.dumps({**known, "num_redundant_experts": value}))
     kept = [one for one in parts.arguments if one.flag not in ("--eplb-config", flag)]
     return (*kept, Argument(words[0], words, "tried"))

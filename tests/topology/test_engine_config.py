@@ -83,6 +83,11 @@ REFUSED: dict[str, tuple[Case, str, Case]] = {
         r"259 % 8 = 3",
         {"args": {"eplb-config.num_redundant_experts": 8, "enable-eplb": True}},
     ),
+    "experts that are dealt unevenly by a configuration that is no mapping": (
+        {"hosts": (3,), "args": {"enable-eplb": True, "eplb-config": "[]"}},
+        r"256 % 3 = 1",
+        {"hosts": (4,)},
+    ),
     "asynchronous balancing over NCCL": (
         {"args": {"enable-eplb": True, "eplb-config": {"communicator": "pynccl"}}},
         "communicator = pynccl, with use_async",
