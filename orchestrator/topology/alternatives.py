@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from orchestrator.deployment import Deployment, Parallel
 from orchestrator.recipes.resolved import ResolvedRecipe
-from orchestrator.topology.engines import PREFILL_DECODE, STRATEGIES
+from orchestrator.topology.engines import PREFILL_DECODE, STRATEGIES, asked_replicas
 from orchestrator.topology.layout import Layout, Sizes, Slot
 from orchestrator.topology.process_group import tensor_and_pipeline
 from orchestrator.topology.sizes import UnworkableSizes
@@ -156,8 +156,8 @@ def _nodes_asked(recipe: ResolvedRecipe, hosts: int, deployment: Deployment) -> 
         return min(deployment.nodes, hosts)
     if rule is None or not rule.multi_node:
         return 1
-    replicas = deployment.replicas if isinstance(deployment.replicas, int) else 1
-    return min(max(hosts // replicas, 2), hosts)
+    replicas = asked_replicas(deployment)
+    return min(max(hosts // (1 if replicas == "max" else replicas), 2), hosts)
 
 
 def _asked(deployment: Deployment, candidate: _Candidate, strategy: str) -> Deployment:

@@ -15,7 +15,13 @@ from orchestrator.recipes.taxonomy import KvStoreFile
 from orchestrator.topology.alternatives import sizes_in_words, with_alternatives
 from orchestrator.topology.dense import check_dense
 from orchestrator.topology.engine_config import EngineConfig, check_engine_config
-from orchestrator.topology.engines import Engine, ReplicaShape, gpus_of_one, replica_shape
+from orchestrator.topology.engines import (
+    Engine,
+    ReplicaShape,
+    asked_replicas,
+    gpus_of_one,
+    replica_shape,
+)
 from orchestrator.topology.fit import MemoryFit
 from orchestrator.topology.group import Group, Member
 from orchestrator.topology.layout import GpuRank, Layout, Node, Role, Sizes, Slot
@@ -111,12 +117,11 @@ def layout_or_refusal(
 
 
 def _instances(store: KvStoreFile, deployment: Deployment, fitting: int) -> int | Literal["max"]:
-    """Serving instances in front of a KV store: `instances`, else `replicas`, else as many as
-    the store's own default and the hosts have room for."""
-    if deployment.instances is not None:
-        return deployment.instances
-    asked = "replicas" in deployment.model_fields_set
-    return deployment.replicas if asked else max(min(store.default_instances, fitting), 1)
+    """Serving instances in front of a KV store: as asked, else as many as the store's own default
+    and the hosts have room for."""
+    if deployment.instances is not None or "replicas" in deployment.model_fields_set:
+        return asked_replicas(deployment)
+    return max(min(store.default_instances, fitting), 1)
 
 
 def _share(shape: ReplicaShape, replica: tuple[Slot, ...]) -> list[tuple[Engine, tuple[Slot, ...]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError, did_you_mean
@@ -85,6 +86,7 @@ def replica_shape(
     recipe: ResolvedRecipe, slots: Sequence[Slot], deployment: Deployment
 ) -> ReplicaShape:
     """The engines of one replica of `recipe`. Raises PlanError for a contradiction."""
+    _check_store(recipe, deployment)
     name = recipe.strategy.name
     if name == PREFILL_DECODE:
         return _prefill_decode(recipe, deployment)
@@ -120,6 +122,34 @@ def replica_shape(
                 (engine,), split.nodes, split.factor, notes=(split.note,), needs_router=True
             )
     return ReplicaShape((engine,), nodes)
+
+
+def asked_replicas(deployment: Deployment) -> int | Literal["max"]:
+    """How many replicas the user asks for; around a KV store they are its instances."""
+    return deployment.instances or deployment.replicas
+
+
+def _check_store(recipe: ResolvedRecipe, deployment: Deployment) -> None:
+    """What is said of a KV store needs one, and its instances are the replicas."""
+    instances, replicas = deployment.instances, deployment.replicas
+    if recipe.kv_store is None:
+        if instances is not None:
+            raise PlanError(
+                f"instances = {instances}, but there is no KV store for them to share",
+                hint=f"replicas: {instances}, or a store: kv_offload: kv_store_...",
+            )
+        if deployment.kv_store:
+            raise PlanError(
+                f"kv_store sets {', '.join(sorted(deployment.kv_store))}, but there is no KV store",
+                hint="leave kv_store out, or name a store: kv_offload: kv_store_...",
+            )
+    asked = "replicas" in deployment.model_fields_set
+    if instances is not None and asked and instances != replicas:
+        raise PlanError(
+            f"instances = {instances}, but replicas = {replicas}",
+            why="the instances in front of a KV store are the replicas",
+            hint="give one of the two",
+        )
 
 
 def _recipes_load_balancing(recipe: ResolvedRecipe) -> LoadBalancing | None:
@@ -170,12 +200,13 @@ def _nodes(name: str, rule: StrategyRule, hosts: int, deployment: Deployment) ->
     if nodes is None:
         if not rule.multi_node:
             return 1
-        if deployment.replicas == "max":
+        replicas = asked_replicas(deployment)
+        if replicas == "max":
             raise PlanError(
                 "replicas: max of a multi-node strategy needs the nodes of one replica",
                 hint="say nodes: 2, or however many one replica spans",
             )
-        return max(hosts // deployment.replicas, 2)
+        return max(hosts // replicas, 2)
     if not rule.multi_node and nodes > 1:
         raise PlanError(
             f"strategy {name} runs on one node, but nodes = {nodes}",

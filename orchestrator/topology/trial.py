@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
 from orchestrator.recipes.resolved import Argument, CommandParts, ResolvedRecipe
+from orchestrator.topology.engines import asked_replicas
 from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.sizes import Offer, around, listed
 
@@ -37,7 +38,7 @@ class Trial:
 
     def all_replicas(self, deployment: Deployment, gpus: int) -> Layout | None:
         """The layout of as many replicas of `gpus` GPUs as are asked for."""
-        replicas = deployment.instances or deployment.replicas
+        replicas = asked_replicas(deployment)
         total = sum(len(slot.gpus) for slot in self.slots)
         cost = total if replicas == "max" else min(replicas * gpus, total)
         return self._try(self.recipe, self.slots, deployment, cost)
@@ -57,7 +58,7 @@ class Trial:
 
     def _missing(self, nodes: int) -> int:
         """The hosts that replicas of so many nodes need beside those there are."""
-        replicas = self.deployment.instances or self.deployment.replicas
+        replicas = asked_replicas(self.deployment)
         return max(nodes * (1 if replicas == "max" else replicas) - len(self.slots), 0)
 
     def _works(self, setting: str, value: int) -> bool:
