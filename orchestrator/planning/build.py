@@ -174,6 +174,12 @@ def _notes(layout: Layout, router: LaunchSpec | None, deployment: Deployment) ->
             f"the data-plane interface of {some_of(unknown)} is not known here: `orc up` asks "
             "the hosts, as does `orc plan --gather-facts`; or set orc_interface"
         )
+    endpoints = sum(node.serves for node in layout.nodes)
+    if router is None and endpoints > 1:
+        notes.append(
+            f"{endpoints} endpoints and no router: clients choose among them; router: {{}} puts "
+            "one in front"
+        )
     if router is not None and not (deployment.router and deployment.router.image):
         notes.append(image_note(router))
     return notes

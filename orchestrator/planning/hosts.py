@@ -38,7 +38,8 @@ def choose_hardware(hosts: Sequence[Host], asked: str | None) -> str:
         raise PlanError(
             f"the hosts are of several kinds: {shown}",
             why="the ranks of a deployment run on one kind of hardware",
-            hint="give --hardware, or --limit",
+            hint="give --hardware, or --limit; hosts whose GPUs differ in memory alone (as h100 "
+            "and h200) go together with one orc_hardware, and orc_gpu_memory_gb where it differs",
         )
     return str(next(iter(counts)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from math import gcd
 
 from orchestrator.topology.flags import data_flags, node_flags, size_flags
 from orchestrator.topology.group import Group, Member
@@ -28,11 +29,14 @@ def data_and_expert(replica: tuple[Slot, ...], fixed: Fixed, wiring: Wiring) -> 
 
 
 def tensor_and_data(replica: tuple[Slot, ...], fixed: Fixed, wiring: Wiring) -> Group:
-    """Tensor parallel inside a node, data parallel across nodes, behind one endpoint."""
+    """Tensor parallel inside a node, data parallel across nodes, behind one endpoint.
+
+    Uneven nodes hold uneven numbers of ranks of the largest size that fills them all.
+    """
     tensor = fixed.tensor
     if tensor is None:
         others = (fixed.pipeline or 1) * fixed.prefill_context
-        per_node = common_gpu_count(replica)
+        per_node = gcd(*(len(slot.gpus) for slot in replica))
         alone = "parallel.pipeline" if fixed.prefill_context == 1 else None
         tensor = divide(per_node, others, f"tensor = {per_node} GPUs per node / {others}", alone)
     return data_parallel(replica, fixed, tensor, wiring, "internal")
@@ -76,9 +80,14 @@ def local_sizes(replica: Sequence[Slot], unit: int, data: int | None) -> list[in
             )
     if data is None:
         for slot in replica:
-            divide(
-                len(slot.gpus), unit, f"ranks on {slot.host} = {len(slot.gpus)} GPUs / {unit} each"
-            )
+            count = len(slot.gpus)
+            if count % unit:
+                raise UnworkableSizes(
+                    f"ranks on {slot.host} = {count} GPUs / {unit} each: "
+                    f"{count} % {unit} = {count % unit}",
+                    why="the parallel sizes must multiply to the GPUs used",
+                    offers=[Offer("parallel.data", (sum(room),), "data: {} leaves GPUs idle")],
+                )
         return room
     if data > sum(room):
         shown = " + ".join(map(str, room))
