@@ -184,6 +184,9 @@ class Deployment(_Selection):
         le=65535,
         description="where the ranks of a replica meet; else a free one",
     )
+    check_memory: bool = Field(
+        default=True, description="refuse weights that cannot fit the GPUs; false: a note says so"
+    )
     router: Router | None = Field(
         default=None,
         description="a router in front of the endpoints: `{}` is one with all defaults",

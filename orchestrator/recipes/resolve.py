@@ -89,6 +89,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         minimum_gpus=minimum_gpus(recipe, strategy.name, selection.hardware),
         precision=variant.precision,
         parameters=_count(recipe.model.parameter_count),
+        fewest_parameters=fewest(recipe.model.parameter_count),
         active_parameters=_count(recipe.model.active_parameters),
         context_length=recipe.model.context_length or None,
         pools=pools,
@@ -205,3 +206,12 @@ def _companions(selection: Selection) -> list[CompanionProcess]:
         for name, companion in found
         if companion and selection.kv_store is None
     ]
+
+
+def fewest(text: str | None) -> float | None:
+    """The least number that is rounded to `text`: half of its last digit's worth below it."""
+    found = re.fullmatch(r"(\d+)(?:\.(\d+))?([KMBT])", (text or "").strip())
+    if not found:
+        return None
+    half: float = 0.5 / 10.0 ** len(found[2] or "")
+    return (float(f"{found[1]}.{found[2] or 0}") - half) * _THOUSANDS[found[3]]

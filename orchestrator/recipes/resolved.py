@@ -170,6 +170,7 @@ class ResolvedRecipe:
     minimum_gpus: int = 0
     precision: str | None = None
     parameters: float | None = None  # how many, as the recipe rounds them
+    fewest_parameters: float | None = None  # that round to them: 670.5 billion for 671B
     active_parameters: float | None = None  # of them, for one token
     context_length: int | None = None  # tokens
     pools: Mapping[str, ResolvedPool] = field(default_factory=dict)

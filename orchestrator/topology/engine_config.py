@@ -50,7 +50,8 @@ class EngineConfig:
     model: str
     shape: ModelShape
     precision: str | None = None
-    brand: str = "NVIDIA"  # of the accelerators
+    brand: str = "NVIDIA"
+    generation: str = ""  # of the accelerators, such as hopper, cpu, tpu
     own_endpoints: bool = False  # hybrid or external load balancing
     external: bool = False
 
@@ -66,6 +67,7 @@ class EngineConfig:
             recipe.shape,
             recipe.precision,
             recipe.hardware.brand,
+            recipe.hardware.generation,
             own_endpoints=external or "--data-parallel-hybrid-lb" in flags,
             external=external,
         )
@@ -119,9 +121,9 @@ def _check_load_balancer_of_experts(engine: EngineConfig) -> None:
                 hint="args: {enable-eplb: true}, or leave num_redundant_experts out",
             )
         return
-    if engine.brand in ("CPU", "TPU"):
+    if engine.generation in ("cpu", "tpu"):
         raise PlanError(
-            f"--enable-eplb on {engine.brand}",
+            f"--enable-eplb on a {engine.generation.upper()}",
             why="vLLM balances experts on CUDA, ROCm and XPU only",
             hint="leave --enable-eplb out",
         )

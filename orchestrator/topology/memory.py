@@ -6,6 +6,7 @@ certainly does not fit is refused; what probably does not is a note.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -120,8 +121,14 @@ def stage_memory(
     return found
 
 
-def check_memory(model: MemoryModel, found: Sequence[GpuMemory], name: str) -> list[str]:
-    """Notes on what probably does not fit.
+def check_memory(
+    model: MemoryModel,
+    found: Sequence[GpuMemory],
+    name: str,
+    *,
+    insist: bool = False,
+) -> list[str]:
+    """Notes on what probably does not fit, or certainly where the user wants it to `insist`.
 
     Raises UnworkableSizes, with the sum of every stage, when the least that the weights come to
     and the least overhead are more than a stage's GPUs may take.
@@ -129,12 +136,16 @@ def check_memory(model: MemoryModel, found: Sequence[GpuMemory], name: str) -> l
     over = [one for one in found if _least(one) > one.usable]
     if over and model.weights:
         lines = "; ".join(f"{_place(one, found)}{least_text(one)}" for one in found)
+        what = f"the weights of {name} do not fit: {lines}"
+        if insist:
+            return [f"{what}; check_memory is false, so they are tried all the same"]
         raise UnworkableSizes(
-            f"the weights of {name} do not fit: {lines}",
+            what,
             why=f"by {model.weights.source} they are about {model.weights.total:.1f} GiB, and "
             f"{model.weights.least:.1f} GiB at least; vLLM may take {model.utilization:g} of a "
             "GPU's memory",
-            hint="more GPUs for a replica, or a variant with smaller weights",
+            hint=f"{_gpus_that_hold(model.weights, over)}, or a variant with smaller weights; "
+            "check_memory: false plans it all the same",
         )
     notes = []
     for one in found:
@@ -186,6 +197,14 @@ def least_text(one: GpuMemory) -> str:
 
 def _least(one: GpuMemory) -> float:
     return (one.least_weights or 0.0) + LEAST_OVERHEAD_GIB
+
+
+def _gpus_that_hold(weights: Weights, over: Sequence[GpuMemory]) -> str:
+    """How many GPUs, such as those that are too small, hold the weights once."""
+    room = min(one.usable for one in over) - LEAST_OVERHEAD_GIB + weights.offloaded
+    if room <= 0:
+        return "larger GPUs"
+    return f"{math.ceil(weights.least / room)} such GPUs or more for a replica"
 
 
 def _place(one: GpuMemory, found: Sequence[GpuMemory]) -> str:

@@ -14,6 +14,8 @@ GIB = 2**30
 # whose parameters and precision are given, 508 are 1.1 to 1.3 times parameters x bytes.
 _MINIMUM_OVER_WEIGHTS = 1.2
 _ROUNDED = 0.95  # `parameter_count` and `vram_minimum_gb` are rounded
+_AGREE = 0.9  # the lower of the two to the higher, where they mean one and the same model
+_LOADED = 0.98  # a drafting layer may be among the parameters, and is not loaded without drafting
 _BYTES = {
     **dict.fromkeys(("fp32",), 4.0),
     **dict.fromkeys(("bf16", "fp16"), 2.0),
@@ -70,9 +72,10 @@ def weights(recipe: ResolvedRecipe, parts: CommandParts) -> Weights | None:
     """The weights by the best source there is; None when there is none.
 
     The size of the checkpoint's files where it is known; else `vram_minimum_gb` / 1.2; else
-    parameters x bytes of the precision. The least is 5% below the lower of the last two, since a
-    variant may be another model of another size. Weights that vLLM is told to quantize, change
-    or offload in groups are not known.
+    parameters x bytes of the precision. Of the files nothing can be missing; else the least is 5%
+    below the lower of the last two, since a variant may be another model of another size. Where
+    the two agree it is what the parameters come to, as little as their rounding allows. Weights
+    that vLLM is told to quantize, change or offload in groups are not known.
     """
     unknown = ("--hf-overrides", "--offload-backend", "--offload-group-size")
     if any(parts.has(flag) for flag in unknown):
@@ -88,6 +91,9 @@ def weights(recipe: ResolvedRecipe, parts: CommandParts) -> Weights | None:
         shown = f"{recipe.parameters / 1e9:g} billion parameters x {width:g} bytes"
         found[shown] = recipe.parameters * width / GIB
     least = min(found.values(), default=0.0) * _ROUNDED
+    agree = len(found) == 2 and min(found.values()) >= _AGREE * max(found.values())
+    if agree and recipe.fewest_parameters and width:
+        least = max(least, recipe.fewest_parameters * width / GIB * _LOADED)
     if recipe.shape.weights_gb:
         total = least = recipe.shape.weights_gb * 1e9 / GIB
         source = f"files of {recipe.shape.weights_gb:.1f} GB"

@@ -69,8 +69,8 @@ REFUSED: dict[str, tuple[Case, str, Case]] = {
         {"hosts": (2,)},
     ),
     "balanced experts on a CPU": (
-        {"hardware": {"brand": "CPU"}, "args": {"enable-eplb": True}},
-        "--enable-eplb on CPU",
+        {"hardware": {"generation": "cpu"}, "args": {"enable-eplb": True}},
+        "--enable-eplb on a CPU",
         {"args": {}},
     ),
     "redundant experts without balancing": (

@@ -169,6 +169,42 @@ def test_weights_that_certainly_do_not_fit_are_refused_with_the_sum_and_a_way_ou
     assert "weights 31.0 at least + overhead 0.5 = 31.5 of 22.1 GiB usable" in str(caught.value)
     assert "70 billion parameters x 2 bytes" in str(caught.value)
     assert "; tensor 8 on 4 nodes (8 GPUs)" in str(caught.value)
+    assert "6 such GPUs or more for a replica" in str(caught.value)  # 123.9 / 21.6 = 5.7
+    assert "check_memory: false plans it all the same" in str(caught.value)
+
+
+def test_who_insists_has_a_note_instead_of_the_refusal() -> None:
+    result = layout(
+        "multi_node_tp",
+        with_memory(24, 24, gpus=2),
+        nodes=2,
+        shape=LLAMA_70B,
+        recipe=DENSE,
+        check_memory=False,
+    )
+    (note,) = [note for note in result.notes if "do not fit" in note]
+    assert "weights 31.0 at least + overhead 0.5 = 31.5 of 22.1 GiB usable" in note
+    assert note.endswith("check_memory is false, so they are tried all the same")
+
+
+@pytest.mark.parametrize(
+    ("more", "gigabytes"),
+    [
+        ({}, 0.95 * 1488),
+        ({"fewest_parameters": 743.5e9}, 0.98 * 1487),
+        ({"fewest_parameters": 743.5e9, "vram_minimum_gb": 900}, 0.95 * 750),
+        ({"fewest_parameters": 500e9}, 0.95 * 1488),
+        ({"fewest_parameters": 743.5e9, "shape": ModelShape(weights_gb=1500.0)}, 1500),
+    ],
+    ids=["rounded", "agreeing", "another model", "one digit", "files"],
+)
+def test_weights_are_certain_as_far_as_their_sources_agree(
+    more: dict[str, Any], gigabytes: float
+) -> None:
+    known = {"parameters": 744e9, "precision": "bf16", "vram_minimum_gb": 1786, **more}
+    found = weights(recipe("single_node_tp", **known), parts())
+    assert found is not None
+    assert found.least == pytest.approx(gigabytes * 1e9 / GIB, rel=1e-3)
 
 
 def test_a_stage_that_cannot_hold_its_layers_is_refused_with_every_stage_shown() -> None:
