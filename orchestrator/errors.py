@@ -7,7 +7,7 @@ message. Anything else that escapes is a bug of ours and is shown as an internal
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 
@@ -42,13 +42,23 @@ class OrcError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        head = f"{self.where}: {self.what}" if self.where else self.what
-        lines = [head]
+        return f"{self.where}: {self.reason}" if self.where else self.reason
+
+    @property
+    def reason(self) -> str:
+        """The message without its place: for what names the host itself."""
+        lines = [self.what]
         if self.why:
             lines.append(f"  why: {self.why}")
         if self.hint:
             lines.append(f"  do:  {self.hint}")
         return "\n".join(lines)
+
+    @property
+    def one_line(self) -> str:
+        """The reason where there is room for one line."""
+        more = f" ({self.hint})" if self.hint else ""
+        return " ".join(f"{self.what}{f': {self.why}' if self.why else ''}{more}".split())
 
 
 class InputError(OrcError):
@@ -87,6 +97,26 @@ class ErrorGroup(OrcError):
 
     def __str__(self) -> str:
         return self.what
+
+
+def each_cause_once(reasons: Mapping[str, str]) -> dict[str, str]:
+    """The reasons of hosts, for a person: of those that say the same, the first one says all of
+    it (why, what to do), the others their first line."""
+    told: set[str] = set()
+    shown = {}
+    for host, reason in reasons.items():
+        shown[host] = reason.partition("\n")[0] if reason in told else reason
+        told.add(reason)
+    return shown
+
+
+def worst(errors: Iterable[OrcError]) -> ExitStatus:
+    """What hosts that could not be asked mean: one that failed weighs more than one that was not
+    reached."""
+    kinds = [isinstance(error, UnreachableError) for error in errors]
+    if not kinds:
+        return ExitStatus.OK
+    return ExitStatus.UNREACHABLE if all(kinds) else ExitStatus.FAILED
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -22,7 +22,7 @@ from orchestrator.cli.options import (
     OptionalInventoryOption,
     VerboseOption,
 )
-from orchestrator.cli.session import Reach, Session, choose, known_secrets, not_there, session
+from orchestrator.cli.session import Reach, Session, choose, known_secrets, none_found, session
 from orchestrator.errors import DeploymentError, OrcError, UsageError
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ class _Aim:
 
 
 def _aim(opened: Session, name: str | None, origin: str | None, replica: int | None) -> _Aim:
-    """Raises DeploymentError when there is nothing to measure, InputError for a wrong host."""
+    """Raises DeploymentError (UnreachableError where hosts do not answer) when there is nothing to
+    measure, InputError for a wrong host."""
     from orchestrator.health.observation import observe
 
     hosts = list(opened.inventory.hosts)
@@ -154,7 +155,7 @@ def _aim(opened: Session, name: str | None, origin: str | None, replica: int | N
     chosen = choose(seen, name)
     states = seen.containers(chosen)
     if chosen is None or not states:
-        raise DeploymentError(not_there(seen, chosen) if chosen else "nothing is deployed")
+        raise none_found(seen, chosen)
     serving = [state for state in states if state.running and state.endpoint]
     engines = [state for state in serving if state.role != "router"]
     routers = [state for state in serving if state.role == "router"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
+    CheckOption,
     JsonOption,
     RecipesOption,
     VerboseOption,
+    YesOption,
 )
 from orchestrator.cli.selection import Selection
 from orchestrator.cli.session import Reach
@@ -18,6 +20,8 @@ def check(
     reach: Reach,
     selection: Selection,
     recipes: RecipesOption = None,
+    check: CheckOption = False,  # noqa: ARG001 - it is all that this does
+    yes: YesOption = False,  # noqa: ARG001 - asks nothing; the line of `orc up` is given to it
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> int:

@@ -12,7 +12,7 @@ from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import JsonOption, RecipesOption, VerboseOption
 from orchestrator.cli.selection import Selection
 from orchestrator.cli.session import Reach, Session, session
-from orchestrator.errors import ExitStatus
+from orchestrator.errors import ExitStatus, each_cause_once
 
 if TYPE_CHECKING:
     from orchestrator.deployment import Deployment
@@ -106,7 +106,7 @@ def compare(opened: Session, catalog: Catalog, wanted: Deployment) -> Comparison
     plan = keep_services(plan, everything)
     answering = [host.host for host in seen.hosts]
     details, salt, failed = fetch_details(opened.pool, answering, plan)
-    broken = {**seen.broken, **{host: error.what for host, error in failed.items()}}
+    broken = {**seen.broken, **{host: error.reason for host, error in failed.items()}}
     gone = {**unreachable, **seen.unreachable}
     nodes = find_drift(plan, everything, details, salt, {*gone, *broken})
     return Comparison(name, nodes, gone, broken)
@@ -117,8 +117,8 @@ def comparison_lines(found: Comparison) -> list[str]:
     from orchestrator.planning.drift import drift_lines
 
     lines = drift_lines(found.nodes)
-    for host, why in {**found.unreachable, **found.broken}.items():
-        lines.append(f"{host}: unknown: {why.removeprefix(f'{host}: ')}")
+    for host, why in each_cause_once({**found.unreachable, **found.broken}).items():
+        lines += f"{host}: unknown: {why.removeprefix(f'{host}: ')}".splitlines()
     if lines:
         return lines
     count = len(found.nodes)

@@ -97,6 +97,8 @@ def _down(opened: Session, name: str, seen: Observation, check: bool, request: R
     elif status == ExitStatus.UNREACHABLE:
         unknown = ", ".join(host for host, n in recap.hosts.items() if n.get("unreachable"))
         text = f"{name}: {gone}; unknown on {unknown}"
+    elif not run.touched:
+        text = f"{name} is not stopped: nothing was touched"
     else:
         text = f"{name} is not stopped everywhere; {gone}"
     run.say("done", text, data={"exit_status": int(status), "deployment": name})
@@ -105,21 +107,20 @@ def _down(opened: Session, name: str, seen: Observation, check: bool, request: R
 
 def _nothing(opened: Session, seen: Observation, name: str | None) -> int:
     """Nothing of it was found: fine, unless there are hosts of which nothing is known."""
-    from orchestrator.events.event import Event
+    from orchestrator.events.event import Event, Kind
 
-    for host, why in seen.unreachable.items():
-        text = f"unknown what runs there: {why}"
-        opened.emit(Event("unreachable", text.replace(f"{host}: ", "", 1), host=host))
-    for host, why in seen.broken.items():
-        opened.emit(Event("failed", f"unknown what runs there: {why}", host=host))
+    for host, why in seen.explained.items():
+        kind: Kind = "unreachable" if host in seen.unreachable else "failed"
+        opened.emit(Event(kind, f"unknown what runs there: {why}", host=host))
     text = f"nothing to stop: {not_there(seen, name)}" if name else "nothing to stop"
     status = ExitStatus.OK
-    if seen.unreachable:
-        status = ExitStatus.UNREACHABLE
-    elif seen.broken:
+    if seen.broken:  # a failure that is known weighs more than what is not known
         status = ExitStatus.FAILED
-    if status != ExitStatus.OK:
-        text += f" on the hosts that answered; unknown on {', '.join(seen.unknown)}"
+    elif seen.unreachable:
+        status = ExitStatus.UNREACHABLE
+    if seen.unknown:
+        text = f"{text} on the hosts that answered" if seen.hosts else "no host answered"
+        text += f"; unknown on {', '.join(seen.unknown)}"
     data = {"exit_status": int(status), "deployment": name}
     opened.emit(Event("done", text, data=data))
     return int(status)

@@ -15,7 +15,7 @@ import typer
 from orchestrator.cli.completion import deployment_names, host_names
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import CheckOption, JsonOption, VerboseOption
-from orchestrator.cli.session import Reach, Session, known_secrets, not_there, session
+from orchestrator.cli.session import Reach, Session, known_secrets, none_found, session
 from orchestrator.errors import (
     DeploymentError,
     ExitStatus,
@@ -136,7 +136,7 @@ def _in_containers(
 
     seen = observe(opened.pool, hosts)
     failed: list[Result] = []
-    for host, why in seen.unknown.items():
+    for host, why in seen.explained.items():
         kind = UnreachableError if host in seen.unreachable else DeploymentError
         failed.append(Result(Place(host, host, ()), error=kind(why, where=host)))
     states = [
@@ -145,7 +145,7 @@ def _in_containers(
         if rank in (None, state.rank) and replica in (None, state.replica)
     ]
     if not states and not failed:
-        raise DeploymentError(not_there(seen, name))
+        raise none_found(seen, name)
     places = []
     for state in states:
         place = _place(state, command)

@@ -11,7 +11,7 @@ import typer
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import DeploymentArgument, JsonOption, VerboseOption
 from orchestrator.cli.session import Reach, session
-from orchestrator.errors import ExitStatus
+from orchestrator.errors import each_cause_once, worst
 from orchestrator.planning.service import group_name
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def history(
     else:
         lines = [line for change in shown for line in _lines(change, going)]
         lines = lines or [_nothing(name, sorted({change.deployment for change in others}))]
-        lines += [f"{host}: unknown: {why}" for host, why in silent.items()]
+        why = each_cause_once({host: error.reason for host, error in silent.items()})
+        lines += [f"{host}: unknown: {why[host]}" for host in why]
         sys.stdout.write("\n".join(lines) + "\n")
-    return int(ExitStatus.UNREACHABLE if silent else ExitStatus.OK)
+    return int(worst(silent.values()))
 
 
 def _nothing(name: str | None, known: list[str]) -> str:

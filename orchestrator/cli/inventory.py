@@ -9,6 +9,7 @@ import typer
 
 from orchestrator.cli.completion import host_names
 from orchestrator.cli.options import (
+    ForksOption,
     InventoryOption,
     JsonOption,
     LimitOption,
@@ -35,6 +36,7 @@ def inventory(
         ),
     ] = None,
     vault_password_file: VaultOption = None,
+    forks: ForksOption = 32,  # noqa: ARG001 - touches no host; every other command has it
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001 - read in cli.main
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +12,7 @@ import typer
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import DeploymentArgument, JsonOption, VerboseOption, YesOption
 from orchestrator.cli.session import Reach, session
-from orchestrator.errors import ExitStatus, OrcError, UnreachableError
+from orchestrator.errors import OrcError, each_cause_once, worst
 
 if TYPE_CHECKING:
     from orchestrator.play.lock import Locked
@@ -51,17 +51,16 @@ def status(
         document = {
             "locks": [_to_dict(found) for found in changing],
             "watches": [_to_dict(found) for found in watching],
-            "unknown": {host: error.what for host, error in silent.items()},
+            "unknown": {host: error.reason for host, error in silent.items()},
         }
         _print(json.dumps(document, indent=2))
     else:
         lines = [_line("changed", found) for found in changing]
         lines += [_line("watched", found) for found in watching]
-        answered = " on the hosts that answered" if silent else ""
-        for line in lines or [f"nothing is being changed or watched{answered}"]:
+        for line in lines or [_nothing(hosts, silent)]:
             _print(line)
         _print_silent(silent)
-    return int(_exit_status(silent.values()))
+    return int(worst(silent.values()))
 
 
 @lock_app.command("release")
@@ -91,7 +90,14 @@ def release(
     hosts = ", ".join(dict.fromkeys(lock.host for lock in released))
     _print(f"released on {hosts}" if hosts else f"there is no lock of {name}")
     _print_silent(silent)
-    return int(_exit_status(silent.values()))
+    return int(worst(silent.values()))
+
+
+def _nothing(hosts: Collection[str], silent: Collection[str]) -> str:
+    if len(silent) == len(hosts):
+        return "no host answered, so what is changed or watched is not known"
+    answered = " on the hosts that answered" if silent else ""
+    return f"nothing is being changed or watched{answered}"
 
 
 def _by_holder(locks: Iterable[Locked]) -> list[list[Locked]]:
@@ -130,12 +136,5 @@ def _print(text: str) -> None:
 
 
 def _print_silent(silent: Mapping[str, OrcError]) -> None:
-    for host, error in silent.items():
-        _print(f"{host}: unknown: {error.what.removeprefix(f'{host}: ')}")
-
-
-def _exit_status(errors: Iterable[OrcError]) -> ExitStatus:
-    kinds = [isinstance(error, UnreachableError) for error in errors]
-    if not kinds:
-        return ExitStatus.OK
-    return ExitStatus.UNREACHABLE if all(kinds) else ExitStatus.FAILED
+    for host, why in each_cause_once({h: error.reason for h, error in silent.items()}).items():
+        _print(f"{host}: unknown: {why}")

@@ -16,7 +16,7 @@ from orchestrator.cli.options import (
     JsonOption,
     VerboseOption,
 )
-from orchestrator.cli.session import Reach, known_secrets, not_there, session, where_known
+from orchestrator.cli.session import Reach, known_secrets, nothing_there, session
 from orchestrator.deployment import seconds
 from orchestrator.errors import ExitStatus, UsageError
 
@@ -96,7 +96,7 @@ def logs(
     with session(reach) as opened:
         hosts = list(opened.inventory.hosts)
         seen = observe(opened.pool, hosts)
-        for host, why in seen.unknown.items():
+        for host, why in seen.explained.items():
             _say(f"{host}: unknown: {why}")
         states = choice(seen)
         if not states:
@@ -147,10 +147,11 @@ def _say(text: str) -> None:
 
 
 def _nothing(seen: Observation, choice: Choice) -> int:
-    text = not_there(seen, choice.name) if choice.name else "nothing is deployed"
     if seen.shown(choice.name):
-        text = "no rank that runs is the one asked for"
-    _say(text + where_known(seen))
+        answered = " on the hosts that answered" if seen.unknown else ""
+        _say(f"no rank that runs is the one asked for{answered}")
+    else:
+        _say(nothing_there(seen, choice.name))
     named = any(value is not None for value in (choice.name, choice.rank, choice.replica))
     return int(_unknown_status(seen) or (ExitStatus.FAILED if named else ExitStatus.OK))
 

@@ -11,9 +11,11 @@ import typer
 
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import (
+    CheckOption,
     JsonOption,
     RecipesOption,
     VerboseOption,
+    YesOption,
 )
 from orchestrator.cli.selection import Selection
 from orchestrator.cli.session import Reach, read_inventory, session
@@ -50,6 +52,8 @@ def plan(
         bool,
         typer.Option("--suggest", help="List the recipe's strategies that fit these hosts."),
     ] = False,
+    check: CheckOption = False,  # noqa: ARG001 - it is all that this does
+    yes: YesOption = False,  # noqa: ARG001 - asks nothing; the line of `orc up` is given to it
     as_json: JsonOption = False,
     verbose: VerboseOption = 0,
 ) -> None:

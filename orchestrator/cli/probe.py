@@ -14,7 +14,7 @@ from orchestrator.cli.options import (
     JsonOption,
     VerboseOption,
 )
-from orchestrator.cli.session import Reach, not_there, session
+from orchestrator.cli.session import Reach, nothing_there, session
 from orchestrator.errors import ExitStatus
 from orchestrator.planning.service import group_name
 
@@ -78,9 +78,9 @@ def _lines(checks: dict[Target, EndpointCheck], seen: Observation, name: str | N
         if check.text:
             lines.append(f"  said: {check.text!r}")
     if not checks:
-        missing = not_there(seen, name) if name else "no endpoint runs on the hosts that answered"
-        lines.append(missing if not seen.containers(name) else "none of its endpoints runs")
-    for host, why in seen.unknown.items():
+        there = bool(seen.containers(name))
+        lines.append("none of its endpoints runs" if there else nothing_there(seen, name))
+    for host, why in seen.explained.items():
         lines.append(f"{host}: unknown: {why}")
     return lines
 

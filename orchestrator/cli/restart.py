@@ -9,11 +9,10 @@ import typer
 from orchestrator.cli.change_options import ChangeOptions, duration
 from orchestrator.cli.grouped import grouped
 from orchestrator.cli.options import CheckOption, JsonOption, VerboseOption, YesOption
-from orchestrator.cli.session import Reach, choose, not_there, session, where_known
-from orchestrator.errors import DeploymentError, ExitStatus, UnreachableError
+from orchestrator.cli.session import Reach, choose, none_found, session
+from orchestrator.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from orchestrator.health.observation import Observation
     from orchestrator.play.run import Run
 
 
@@ -55,7 +54,7 @@ def restart(
         seen = observe(opened.pool, opened.inventory.hosts)
         chosen = choose(seen, name)
         if chosen is None or not seen.containers(chosen):
-            raise _nothing(seen, chosen)
+            raise none_found(seen, chosen, "orc up starts a deployment")
         run = Run(
             inventory=opened.inventory,
             pool=opened.pool,
@@ -69,12 +68,6 @@ def restart(
         recap = run_change(read_playbook(packaged_playbook("restart"), ACTIONS), run)
         _say_result(run, recap.exit_status)
         return int(recap.exit_status)
-
-
-def _nothing(seen: Observation, name: str | None) -> DeploymentError | UnreachableError:
-    what = not_there(seen, name) if name else "nothing is deployed"
-    kind = UnreachableError if seen.unreachable else DeploymentError
-    return kind(what + where_known(seen), hint="orc up starts a deployment")
 
 
 def _say_result(run: Run, status: ExitStatus) -> None:

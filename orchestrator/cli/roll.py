@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +20,7 @@ from orchestrator.cli.options import (
     YesOption,
 )
 from orchestrator.cli.selection import Selection
-from orchestrator.cli.session import Reach, choose, session
+from orchestrator.cli.session import Reach, choose, none_found, session
 from orchestrator.errors import ExitStatus, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def roll(
             seen = observe(opened.pool, opened.inventory.hosts)
             run.name = choose(seen, deployed)
             if run.name is None:
+                if seen.unknown:
+                    raise none_found(seen, hint="orc up starts it")
                 raise InputError("nothing is deployed on these hosts", hint="orc up starts it")
         recap = run_change(plays, run)
         _say_result(run, recap)
@@ -142,22 +145,28 @@ def _confirm(question: str) -> bool:
     return typer.confirm(question, err=True)
 
 
+def _replicas(numbers: Sequence[int]) -> str:
+    """`replica 0`, `replicas 0, 2`; nothing of none."""
+    if not numbers:
+        return ""
+    return f"replica{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
 def _say_result(run: Run, recap: Recap) -> None:
     status = recap.exit_status
     back = run.request.playbook == "rollback"
     done = sorted(run.rolled if back else run.rolled - run.put_back)
-    names = ", ".join(map(str, done))
+    names = _replicas(done)
     if run.check:
         text = "nothing was done (--check)"
     elif status == ExitStatus.OK:
         word = "rolled back" if back else "rolled"
-        text = f"{run.name} is {word}: replicas {names}" if done else f"{run.name}: nothing to roll"
+        text = f"{run.name} is {word}: {names}" if done else f"{run.name}: nothing to roll"
     else:
         text = "the roll has failed"
         if run.put_back and not back:
-            text += (
-                f"; replicas {', '.join(map(str, sorted(run.put_back)))} run what they ran before"
-            )
+            what = "runs what it" if len(run.put_back) == 1 else "run what they"
+            text += f"; {_replicas(sorted(run.put_back))} {what} ran before"
         text += f"; rolled until then: {names or 'none'}"
     data = {
         "exit_status": int(status),

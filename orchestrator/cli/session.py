@@ -15,7 +15,13 @@ from orchestrator.cli.options import (
     LimitOption,
     VaultOption,
 )
-from orchestrator.errors import OrcError, UsageError, did_you_mean
+from orchestrator.errors import (
+    DeploymentError,
+    OrcError,
+    UnreachableError,
+    UsageError,
+    did_you_mean,
+)
 from orchestrator.secret import Secret
 
 if TYPE_CHECKING:
@@ -119,6 +125,18 @@ def not_there(seen: Observation, name: str) -> str:
     return f"no container of {name} was found; {more}"
 
 
-def where_known(seen: Observation) -> str:
-    """What to add to "there is none", which is known of the hosts that answered only."""
-    return " on the hosts that answered" if seen.unknown else ""
+def nothing_there(seen: Observation, name: str | None = None) -> str:
+    """What to say where no container was found: that is known of the hosts that answered only."""
+    if seen.unknown and not seen.hosts:
+        return "no host answered, so what is deployed is not known"
+    text = not_there(seen, name) if name else "nothing is deployed"
+    return text + (" on the hosts that answered" if seen.unknown else "")
+
+
+def none_found(seen: Observation, name: str | None = None, hint: str | None = None) -> OrcError:
+    """`nothing_there` as an error that says why hosts are unknown. A host that failed weighs more
+    than one that was not reached."""
+    unreachable = seen.unreachable and not seen.broken
+    kind = UnreachableError if unreachable else DeploymentError
+    why = "\n".join(f"{host}: {why}" for host, why in seen.explained.items())
+    return kind(nothing_there(seen, name), why=why or None, hint=hint)

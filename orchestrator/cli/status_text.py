@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from orchestrator.cli.session import not_there, where_known
+from orchestrator.cli.session import nothing_there
 from orchestrator.health.look import Look
 from orchestrator.health.metrics import Load
-from orchestrator.health.observation import Observation
 from orchestrator.health.status import RankStatus, ReplicaStatus
 from orchestrator.planning.service import group_name
 from orchestrator.runtime.gpu_use import GpuUse
@@ -21,15 +20,11 @@ def status_lines(found: Look, name: str | None) -> list[str]:
         for replica in one.replicas:
             lines += _replica_lines(replica)
     if not found.statuses:
-        text = not_there(found.seen, name) if name else "nothing is deployed"
-        lines.append(text + where_known(found.seen))
-    for host, why in _unknown(found.seen).items():
-        lines.append(f"{host}: unknown: {why.removeprefix(f'{host}: ')}")
+        lines.append(nothing_there(found.seen, name))
+    for host, why in found.seen.explained.items():
+        docker = "docker: " if host in found.seen.broken else ""
+        lines += f"{host}: unknown: {docker}{why}".splitlines()
     return lines
-
-
-def _unknown(seen: Observation) -> Mapping[str, str]:
-    return {**seen.unreachable, **{host: f"docker: {why}" for host, why in seen.broken.items()}}
 
 
 def _replica_lines(replica: ReplicaStatus) -> list[str]:

@@ -115,9 +115,9 @@ class Lookout(AbstractContextManager["Lookout"]):
         try:
             return HostLook(began, observe_host(self._connect(name)))
         except UnreachableError as error:
-            return HostLook(began, unreachable=error.what)
+            return HostLook(began, unreachable=error.one_line)
         except OrcError as error:
-            return HostLook(began, HostObservation(name, error=error.what))
+            return HostLook(began, HostObservation(name, error=error.one_line))
 
     def _watch_endpoint(self, target: Target) -> None:
         tokens: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.errors import OrcError, UnreachableError
+from orchestrator.errors import OrcError, UnreachableError, each_cause_once
 from orchestrator.runtime.containers import ContainerState, HostObservation, parse_observation
 from orchestrator.runtime.scripts import Script, observe_script
 from orchestrator.transport.connection import CommandResult, Connection
@@ -17,7 +17,10 @@ LOOK_TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the hosts said. A host is in `unknown` when it, or its docker, did not answer."""
+    """What the hosts said. A host is in `unknown` when it, or its docker, did not answer.
+
+    Why is all that its error says, on several lines: `explained` says each cause once.
+    """
 
     hosts: tuple[HostObservation, ...] = ()
     unreachable: Mapping[str, str] = field(default_factory=dict)  # host -> why
@@ -26,6 +29,11 @@ class Observation:
     @property
     def unknown(self) -> dict[str, str]:
         return {**self.unreachable, **self.broken}
+
+    @property
+    def explained(self) -> dict[str, str]:
+        """As `unknown`, for a person."""
+        return each_cause_once(self.unknown)
 
     def containers(self, deployment: str | None = None) -> tuple[ContainerState, ...]:
         """Our containers, of one deployment or of all, by deployment, replica and rank.
@@ -87,9 +95,9 @@ def observe(pool: ConnectionPool, hosts: Iterable[str], *, gpus: bool = False) -
     broken: dict[str, str] = {}
     for name, answer in answers.items():
         if isinstance(answer, UnreachableError):
-            unreachable[name] = answer.what
+            unreachable[name] = answer.reason
         elif isinstance(answer, OrcError):
-            broken[name] = answer.what
+            broken[name] = answer.reason
         elif answer.error:
             broken[name] = answer.error
         else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import OrcError
+from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.observation import run_script
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.runtime.container import BEFORE
@@ -115,7 +115,7 @@ def append_to_own(line: str) -> None:
 
 def read_history(
     pool: ConnectionPool, hosts: Iterable[str], deployment: str | None = None
-) -> tuple[list[Change], dict[str, str]]:
+) -> tuple[list[Change], dict[str, OrcError]]:
     """The changes of a deployment, or of all, the newest last; and why a host said nothing.
 
     Of the user's own lines those count that tell of one of the hosts.
@@ -123,14 +123,14 @@ def read_history(
     hosts = list(hosts)
     script = read_history_script(deployment)
     lines: dict[str, None] = {}
-    silent: dict[str, str] = {}
+    silent: dict[str, OrcError] = {}
     for host, answer in pool.map(hosts, lambda c: run_script(c, script, timeout=_TIMEOUT)).items():
         if isinstance(answer, OrcError):
-            silent[host] = answer.what
+            silent[host] = answer
         else:
             if not answer.ok:
                 said = answer.stderr.strip() or f"status {answer.exit_status}"
-                silent[host] = said.splitlines()[-1]
+                silent[host] = DeploymentError(said.splitlines()[-1], where=host)
             lines |= dict.fromkeys(answer.stdout.splitlines())
     here = set(hosts)
     changes = [

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from orchestrator.errors import each_cause_once
 from orchestrator.play.holder import is_gone, this_process
 from orchestrator.play.lock import HeldLock, Locked, LockedError
 from orchestrator.play.run import Run
@@ -43,7 +44,7 @@ def hold_lock(run: Run, hosts: Iterable[str], ports: Ports | None = None) -> lis
     except LockedError:
         run.lock = lock if lock.hosts else None
         raise
-    for host, why in trouble.items():
+    for host, why in each_cause_once(trouble).items():
         run.say("warning", f"no lock can be held there: {why}", host=host)
     lock.keep(lambda host, now: _say_lost(run, host, now))
     return others

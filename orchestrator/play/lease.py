@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from orchestrator.errors import DeploymentError
+from orchestrator.errors import DeploymentError, each_cause_once
 from orchestrator.inventory.load import Inventory
 from orchestrator.play.holder import is_gone, this_process
 from orchestrator.play.lock import HeldLock, Locked, found_locks
@@ -69,7 +69,7 @@ class Leases:
                 self._refuse(name, found, named)
                 return
             replaceable.add(found.holder.id)
-        for host, why in trouble.items():
+        for host, why in each_cause_once(trouble).items():
             self._say(name, f"no lease can be held on {host}: {why}")
         self._held[name] = lease
         self._again.pop(name, None)

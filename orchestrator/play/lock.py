@@ -93,7 +93,7 @@ class HeldLock:
             held: Locked | None = None
             for host, answer in answers.items():
                 if isinstance(answer, OrcError):
-                    trouble[host] = answer.what
+                    trouble[host] = answer.reason
                 elif answer.ok:
                     others += _locks(host, answer)
                 elif answer.exit_status == HELD:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 
-from orchestrator.errors import ExitStatus, OrcError
+from orchestrator.errors import ExitStatus, OrcError, each_cause_once
 from orchestrator.health.observation import run_script
 from orchestrator.play.history import Change, SpecChange, append_to_own
 from orchestrator.play.run import Run
@@ -75,10 +75,9 @@ def _write(run: Run, event: str, change: Change) -> None:
     line = json.dumps({"event": event, **change.to_dict()}, separators=(",", ":"))
     script = append_history_script(change.deployment, line)
     answers = run.pool.map(change.hosts, lambda c: run_script(c, script, timeout=_TIMEOUT))
-    for host, answer in answers.items():
-        why = answer.what if isinstance(answer, OrcError) else _complaint(answer)
-        if why:
-            run.say("warning", f"its history could not be written: {why}", host=host)
+    said = {h: a.reason if isinstance(a, OrcError) else _complaint(a) for h, a in answers.items()}
+    for host, why in each_cause_once({h: why for h, why in said.items() if why}).items():
+        run.say("warning", f"its history could not be written: {why}", host=host)
     try:
         append_to_own(line)
     except OSError as error:

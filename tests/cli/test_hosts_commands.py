@@ -125,9 +125,70 @@ def test_a_host_without_docker_is_named_and_not_taken_for_an_empty_one(
 ) -> None:
     assert run([command, "-i", without_docker]) == 2
     captured = capsys.readouterr()
-    assert "on the hosts that answered" in captured.out + captured.err
+    assert "no host answered" in captured.out + captured.err
     assert "here" in captured.out + captured.err
     assert "docker" in captured.out + captured.err
+
+
+@pytest.fixture
+def without_sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Two hosts whose sudo wants a password that the inventory does not have."""
+    sudo = tmp_path / "bin" / "sudo"
+    sudo.parent.mkdir()
+    sudo.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "sudo.yml"
+    path.write_text(
+        "all: {vars: {ansible_connection: local, ansible_become: true}, hosts: {one: {}, two: {}}}"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("status", "logs", "logs x", "logs -f x", "probe", "down", "down x", "roll", "roll x"),
+        *("restart", "restart x", "lock status", "lock release x", "history", "history x", "bench"),
+    ],
+)
+def test_why_a_host_is_unknown_and_what_to_do_is_said_once_of_each_cause(
+    command: str, without_sudo: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command.split(), "-i", without_sudo]) == 4
+    captured = capsys.readouterr()
+    text = captured.out + captured.err
+    assert text.count("cannot become root by sudo") == 2
+    assert text.count("why: it asks for a password") == 1
+    assert text.count("do:  give ansible_become_password") == 1
+    assert "nothing is deployed" not in text and "is being changed" not in text
+
+
+def test_the_documents_say_it_of_each_host(
+    without_sudo: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, field in (
+        ("status", "unreachable"),
+        ("probe", "unreachable"),
+        ("lock status", "unknown"),
+    ):
+        run([*command.split(), "-i", without_sudo, "--json"])
+        unknown = json.loads(capsys.readouterr().out)[field]
+        assert list(unknown) == ["one", "two"]
+        assert all("do:  give ansible_become_password" in why for why in unknown.values())
+
+
+@pytest.mark.parametrize(
+    "words", [["plan", "--check", "--yes"], ["plan", "-C", "-y"], ["inventory", "--forks", "4"]]
+)
+def test_a_flag_of_every_command_is_taken_where_it_changes_nothing(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(LOCAL)
+    selection = ["-r", "orc/tiny-llama", "-s", "single_node_tp"] if words[0] == "plan" else []
+    assert run([*words, "-i", str(path), *selection]) == 0, capsys.readouterr().err
 
 
 def test_check_names_a_host_without_docker_and_the_mend(

@@ -134,6 +134,7 @@ def test_the_lock_of_another_machine_is_broken_only_on_request(fleet: Fleet, orc
     assert refused.status == 2
     assert "one is being changed by ann@desk, pid 7" in refused.text
     assert "orc lock release one" in refused.text
+    assert "one is not stopped: nothing was touched" in refused.text
     released = orc("lock", "release", "one")
     assert released.status == 0
     assert "ann@desk" in released.out and "released on node01, node02" in released.out

@@ -238,8 +238,8 @@ def _refuse_unreachable(run: Run, hosts: list[str], report: Report) -> None:
 def _refuse_unanswered(observation: Observation, hosts: list[str]) -> None:
     errors: list[OrcError] = [
         UnreachableError(f"nothing was started: {why}", where=name)
-        for name, why in observation.unreachable.items()
-        if name in hosts
+        for name, why in observation.explained.items()
+        if name in hosts and name in observation.unreachable
     ]
     errors += [
         DeploymentError(f"nothing was started: {why}", where=name, hint=docker_hint(why))

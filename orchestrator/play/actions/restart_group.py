@@ -98,7 +98,7 @@ def _chosen(run: Run, arguments: RestartArguments, seen: Observation) -> Groups:
         kind = UnreachableError if seen.unreachable else DeploymentError
         raise kind(
             f"nothing of {run.name} is there to restart",
-            why="; ".join(f"{host}: {why}" for host, why in seen.unknown.items()) or None,
+            why="\n".join(f"{host}: {why}" for host, why in seen.explained.items()) or None,
             hint="orc up starts it; orc status lists what runs",
         )
     errors = [error for states in groups.values() if (error := _not_whole(run, states, seen))]
@@ -114,11 +114,11 @@ def _not_whole(run: Run, states: Sequence[ContainerState], seen: Observation) ->
     ranks = ", ".join(map(str, missing))
     what = f"{group_name(states[0].replica)} cannot be restarted: rank {ranks} was not seen"
     if seen.unknown:
-        why = "; ".join(f"{host}: {why}" for host, why in seen.unknown.items())
+        why = "\n".join(f"{host}: {why}" for host, why in seen.explained.items())
         kind = UnreachableError if seen.unreachable else DeploymentError
         return kind(
             what,
-            why=f"there are hosts that did not answer: {why}",
+            why=f"there are hosts that did not answer\n{why}",
             hint=f"orc restart {run.name} again when they answer",
         )
     return DeploymentError(

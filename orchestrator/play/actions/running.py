@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from orchestrator.errors import ErrorGroup, InputError, OrcError, UnreachableError
+from orchestrator.errors import DeploymentError, ErrorGroup, InputError, OrcError, UnreachableError
 from orchestrator.health.endpoint import Target
 from orchestrator.health.observation import observe
 from orchestrator.health.targets import running_targets
@@ -63,10 +63,11 @@ def running(run: Run, needed: Collection[str] | None = None) -> Running:
     if run.name is None:
         raise InputError("which deployment is meant was not said")
     seen = observe(run.pool, [name for name in run.inventory.hosts if name not in run.unreachable])
+    why = seen.explained
     errors: dict[str, OrcError] = {
-        host: UnreachableError(why, where=host) for host, why in seen.unreachable.items()
+        host: UnreachableError(why[host], where=host) for host in seen.unreachable
     }
-    errors |= {host: OrcError(why, where=host) for host, why in seen.broken.items()}
+    errors |= {host: DeploymentError(why[host], where=host) for host in seen.broken}
     for host, error in errors.items():
         if needed is not None and host not in needed:
             run.say("warning", f"goes on without it: {error.what}", host=host)

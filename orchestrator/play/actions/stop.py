@@ -9,7 +9,7 @@ from orchestrator.play.actions.stop_containers import stop_containers
 from orchestrator.play.history import SpecChange, group_spec
 from orchestrator.play.hold_lock import hold_lock
 from orchestrator.play.record_change import begin_change
-from orchestrator.play.result import HostResult, Report
+from orchestrator.play.result import HostResult, Report, Status
 from orchestrator.play.run import Run
 from orchestrator.runtime.containers import ContainerState
 
@@ -69,11 +69,11 @@ def _report_host(
     names = ", ".join(state.name for state in states if state.host == host)
     remaining = [state.name for state in left if state.host == host]
     if host in after.unreachable or isinstance(answer, UnreachableError):
-        why = after.unreachable.get(host) or str(answer)
+        why = after.explained.get(host) or (answer.reason if answer else "")
         text = f"unknown whether {names} stopped: {why}"
         report(HostResult(host, "unreachable", text))
     elif host in after.broken:
-        text = f"unknown whether {names} stopped: {after.broken[host]}"
+        text = f"unknown whether {names} stopped: {after.explained[host]}"
         report(HostResult(host, "failed", text))
     elif remaining:
         why = f"\n{answer}" if answer else ""
@@ -83,10 +83,9 @@ def _report_host(
 
 
 def _report_unknown(seen: Observation, report: Report) -> None:
-    for host, why in seen.unreachable.items():
-        report(HostResult(host, "unreachable", f"unknown what runs there: {why}"))
-    for host, why in seen.broken.items():
-        report(HostResult(host, "failed", f"unknown what runs there: {why}"))
+    for host, why in seen.explained.items():
+        status: Status = "unreachable" if host in seen.unreachable else "failed"
+        report(HostResult(host, status, f"unknown what runs there: {why}"))
 
 
 ACTION = Action("stop", StopArguments, perform, level="replica")

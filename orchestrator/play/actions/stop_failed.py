@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from orchestrator.errors import OrcError
+from orchestrator.errors import each_cause_once
 from orchestrator.health.observation import observe
 from orchestrator.health.status import missing_ranks
 from orchestrator.planning.service import group_name
@@ -31,9 +31,9 @@ def stop_failed(
     states = [state for state in all_states if ours(state)]
     running = [state for state in states if state.running]
     answers = stop_containers(run.pool, running, run.name, remove=False)
-    unsure: dict[str, str | OrcError] = {**seen.unknown}
-    unsure |= {host: error for host, error in answers.items() if error is not None}
-    for host, why in unsure.items():
+    unsure = {**seen.unknown}
+    unsure |= {host: error.reason for host, error in answers.items() if error is not None}
+    for host, why in each_cause_once(unsure).items():
         text = f"unknown whether what runs of {names} there has stopped: {why}"
         run.say("warning", text, host=host)
     whole = all(_is_whole([s for s in states if s.replica == replica]) for replica in wanted)
