@@ -6,7 +6,7 @@ So a name alone does not say which spec a container has: the ranks do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from orchestrator.runtime.container import AFTER, BEFORE
@@ -17,13 +17,19 @@ Place = tuple[str, str]  # a host, and a container's name without the suffix of 
 
 @dataclass(frozen=True, slots=True)
 class SpecBefore:
-    """`places`: where the ranks of the spec before are, put aside or not; empty where there is
-    nothing to go back to. `newer`: what stands in their place or beside them. `missing`: its
-    ranks that no container has, so that it cannot be started."""
+    """`old`: the containers of the spec before, put aside or not; none where there is nothing to
+    go back to. `newer`: what stands in their place or beside them. `missing`: its ranks that no
+    container has, so that it cannot be started; under prefill/decode only how many is known, and
+    they are given the numbers behind."""
 
-    places: tuple[Place, ...] = ()
+    old: tuple[ContainerState, ...] = ()
     newer: tuple[ContainerState, ...] = ()
     missing: tuple[int, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where its ranks are."""
+        return tuple(dict.fromkeys(map(place, self.old)))
 
 
 def spec_before(present: Iterable[ContainerState], aside: Iterable[ContainerState]) -> SpecBefore:
@@ -40,17 +46,18 @@ def spec_before(present: Iterable[ContainerState], aside: Iterable[ContainerStat
         return SpecBefore()  # also when all of it has gone back, and runs
     places = {place(state) for state in before}
     old = [state for state in back if place(state) not in places]
-    ranks = {state.rank for state in (*before, *old)}
+    ranks = {_rank(state) for state in (*before, *old)}
     nodes = max(state.nodes for state in (*before, *old))
     for state in present:
-        if state.rank < nodes and state.rank not in ranks and place(state) not in places:
+        fits = state.rank < nodes and len(ranks) < nodes
+        if fits and _rank(state) not in ranks and place(state) not in places:
             old.append(state)
-            ranks.add(state.rank)
+            ranks.add(_rank(state))
     old_ids = {state.id for state in old}
     return SpecBefore(
-        tuple(dict.fromkeys([*map(place, before), *map(place, old)])),
+        (*before, *old),
         tuple(state for state in present if state.id not in old_ids),
-        tuple(sorted(set(range(nodes)) - ranks)),
+        _missing(ranks, nodes),
     )
 
 
@@ -61,10 +68,20 @@ def stale(
     aside itself: with other hosts or fewer ranks it would be taken for a part of it."""
     present = tuple(present)
     places = {place(state) for state in present}
-    whole = {state.rank for state in present} >= set(
-        range(max((s.nodes for s in present), default=1))
-    )
+    nodes = max((state.nodes for state in present), default=1)
+    whole = not _missing({_rank(state) for state in present}, nodes)
     return tuple(state for state in aside if whole and place(state) not in places)
+
+
+def _rank(state: ContainerState) -> tuple[str, int]:
+    """A rank within its replica: each pool of prefill/decode counts its own from 0."""
+    return state.role if state.role in ("prefill", "decode") else "", state.rank
+
+
+def _missing(ranks: Collection[tuple[str, int]], nodes: int) -> tuple[int, ...]:
+    if any(pool for pool, _ in ranks):
+        return tuple(range(len(ranks), nodes))
+    return tuple(sorted(set(range(nodes)) - {number for _, number in ranks}))
 
 
 def place(state: ContainerState) -> Place:

@@ -15,8 +15,10 @@ from typing import Any
 
 from orchestrator.errors import DeploymentError, OrcError
 from orchestrator.health.observation import run_script
+from orchestrator.health.status import missing_ranks
 from orchestrator.planning.launch_spec import LaunchSpec
-from orchestrator.runtime.container import BEFORE
+from orchestrator.planning.spec_before import place, spec_before
+from orchestrator.runtime.container import AFTER
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.history_scripts import read_history_script
 from orchestrator.state_directory import state_directory
@@ -89,10 +91,24 @@ def group_spec(specs: Iterable[LaunchSpec | ContainerState]) -> str | None:
     lines = sorted(
         f"{one.name} {one.spec_hash}"
         if isinstance(one, LaunchSpec)
-        else f"{one.name.removesuffix(BEFORE)} {one.spec}"
+        else f"{place(one)[1]} {one.spec}"
         for one in specs
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if lines else None
+
+
+def group_specs(
+    present: Iterable[ContainerState], aside: Iterable[ContainerState]
+) -> tuple[str | None, str | None]:
+    """A replica's spec, and the one before it where a roll has kept that. As `spec_before` tells
+    them apart, however far a roll or the way back got; one that never ran whole is none."""
+    present, aside = tuple(present), tuple(aside)
+    kept = spec_before(present, aside)
+    if not kept.old:
+        return group_spec(present), None
+    newest = [*kept.newer, *(state for state in aside if state.name.endswith(AFTER))]
+    before = group_spec(kept.old)
+    return group_spec(newest) if newest and not missing_ranks(newest) else before, before
 
 
 def own_history() -> Path:

@@ -11,9 +11,12 @@ from orchestrator.play import history
 from orchestrator.play.history import (
     Change,
     SpecChange,
+    group_spec,
+    group_specs,
     parse_history,
     start_seconds,
 )
+from orchestrator.runtime.containers import ContainerState
 
 
 def change(number: int, **fields: object) -> Change:
@@ -41,6 +44,40 @@ def test_a_second_begin_adds_its_groups() -> None:
 def test_the_newest_is_last_and_what_is_no_line_of_ours_is_passed_over() -> None:
     lines = [line(change(2)), "cut off {", "", "[]", '{"id": 1}', line(change(1))]
     assert [one.id for one in parse_history(lines)] == ["id1", "id2"]
+
+
+def rank(number: int, spec: str, suffix: str = "") -> ContainerState:
+    labels = {"orc.deployment": "kimi", "orc.rank": str(number), "orc.nodes": "2", "orc.spec": spec}
+    name = f"orc-kimi-r0-n{number}"
+    return ContainerState(f"node{number}", f"{name}{spec}", f"{name}{suffix}", "exited", labels)
+
+
+OLD, NEW = (group_spec([rank(0, spec), rank(1, spec)]) for spec in ("old", "new"))
+
+
+@pytest.mark.parametrize(
+    ("present", "aside", "specs"),
+    [
+        pytest.param(["old", "old"], [], (OLD, None), id="no roll"),
+        pytest.param(["new", "new"], ["old-before", "old-before"], (NEW, OLD), id="rolled"),
+        pytest.param(["", "old"], ["old-before", ""], (OLD, OLD), id="half put aside"),
+        pytest.param(["", ""], ["old-before", "old-before"], (OLD, OLD), id="put aside"),
+        pytest.param(["new", ""], ["old-before", "old-before"], (OLD, OLD), id="half started"),
+        pytest.param(["old", "new"], ["new-after", "old-before"], (NEW, OLD), id="half gone back"),
+        pytest.param(["old", "old"], ["new-after", "new-after"], (NEW, OLD), id="not started yet"),
+    ],
+)
+def test_a_spec_is_that_of_containers_that_belong_together(
+    present: list[str], aside: list[str], specs: tuple[str | None, str | None]
+) -> None:
+    there = [rank(n, spec) for n, spec in enumerate(present) if spec]
+    kept = [rank(n, *split(one)) for n, one in enumerate(aside) if one]
+    assert group_specs(there, kept) == specs
+
+
+def split(one: str) -> tuple[str, str]:
+    spec, _, suffix = one.partition("-")
+    return spec, f"-{suffix}"
 
 
 def test_how_long_a_group_takes_is_what_its_last_start_took() -> None:

@@ -18,6 +18,7 @@ from orchestrator.play.history import (
     Change,
     SpecChange,
     group_spec,
+    group_specs,
     read_history,
     start_seconds,
 )
@@ -74,7 +75,7 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
     if run.plan is None:  # it has the key
         require_key(run.pool, [target for n in run.rolling for target in seen.targets(n)])
     _ask(run, _costs(run, seen, start_seconds(changes)))
-    changes_to = {number: _change(run, seen, number) for number in run.rolling}
+    changes_to = {number: _change(run, seen, number, arguments.mode) for number in run.rolling}
     begin_change(run, changes_to, ahead=True)
     for state in seen.states:
         if state.replica in run.rolling:
@@ -161,12 +162,12 @@ def _unproven(run: Run, seen: Running, changes: Sequence[Change]) -> set[int]:
     }
 
 
-def _change(run: Run, seen: Running, replica: int) -> SpecChange:
+def _change(run: Run, seen: Running, replica: int, mode: Mode) -> SpecChange:
     """The spec of a replica before and after."""
-    before = group_spec(seen.of(replica))
+    now, before = group_specs(seen.of(replica), seen.aside_of(replica))
     if run.plan is not None:
-        return SpecChange(before, group_spec(n for n in run.plan.nodes if n.replica == replica))
-    return SpecChange(before, group_spec(seen.aside_of(replica)) or before)
+        return SpecChange(now, group_spec(n for n in run.plan.nodes if n.replica == replica))
+    return SpecChange(now, before or now if mode == "before" else now)
 
 
 def _costs(run: Run, seen: Running, seconds: Mapping[int, float]) -> str | None:
