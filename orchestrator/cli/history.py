@@ -76,7 +76,7 @@ def _lines(change: Change, going: set[str]) -> list[str]:
 
     took = "" if change.ended is None else f"{max(0.0, change.ended - change.begun):.0f} s"
     head = (
-        f"{clock(change.begun)}  {change.deployment}  {state(change, going)}  {took}  "
+        f"{clock(change.moment)}  {change.deployment}  {state(change, going)}  {took}  "
         f"{change.who}  {change.command}"
     )
     lines = [printable(head)]

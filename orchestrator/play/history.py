@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+import re
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from orchestrator.runtime.container import AFTER
 from orchestrator.runtime.containers import ContainerState
 from orchestrator.runtime.history_scripts import read_history_script
 from orchestrator.state_directory import state_directory
+from orchestrator.transport.connection import CommandResult, Connection
 from orchestrator.transport.pool import ConnectionPool
 
 _TIMEOUT = 30.0
@@ -40,10 +43,11 @@ class SpecChange:
 class Change:
     """One change. `ended` is None while it goes on, and for ever when its orc was killed.
 
-    Moments are seconds since the epoch by the clock of the machine that made the change;
-    `healthy_seconds` is how long each group took from its start until it answered. Of `groups`,
-    those that are `untouched` were to be changed and were not, as far as it came; those that were
-    `put_back` were changed, failed, and run the spec before again.
+    `begun` and `ended` are seconds since the epoch by the clock of the machine that made the
+    change: one says how long after the other. What it is set against, another's change or a
+    container's age, is `moment`. `healthy_seconds` is how long each group took from its start
+    until it answered. Of `groups`, those that are `untouched` were to be changed and were not, as
+    far as it came; those that were `put_back` were changed, failed, and run the spec before again.
     """
 
     id: str
@@ -61,6 +65,12 @@ class Change:
     healthy_seconds: dict[int, float] = field(default_factory=dict)
     untouched: list[int] = field(default_factory=list)
     put_back: list[int] = field(default_factory=list)
+    began_here: float | None = None  # by this machine's clock, going by when its hosts wrote it
+
+    @property
+    def moment(self) -> float:
+        """When it began, by this machine's clock. Of what no host has, as its line says."""
+        return self.begun if self.began_here is None else self.began_here
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -138,20 +148,27 @@ def read_history(
     """
     hosts = list(hosts)
     script = read_history_script(deployment)
-    lines: dict[str, None] = {}
+    found: list[Change | None] = []
     silent: dict[str, OrcError] = {}
-    for host, answer in pool.map(hosts, lambda c: run_script(c, script, timeout=_TIMEOUT)).items():
+
+    def read(connection: Connection) -> tuple[CommandResult, float]:
+        return run_script(connection, script, timeout=_TIMEOUT), time.time()
+
+    for host, answer in pool.map(hosts, read).items():
         if isinstance(answer, OrcError):
             silent[host] = answer
-        else:
-            if not answer.ok:
-                said = answer.stderr.strip() or f"status {answer.exit_status}"
-                silent[host] = DeploymentError(said.splitlines()[-1], where=host)
-            lines |= dict.fromkeys(answer.stdout.splitlines())
+            continue
+        result, heard = answer
+        if not result.ok:
+            said = result.stderr.strip() or f"status {result.exit_status}"
+            silent[host] = DeploymentError(said.splitlines()[-1], where=host)
+        clock, *lines = result.stdout.splitlines() or [""]
+        now = _seconds(clock)
+        found += [_parse(line, None if now is None else heard - now) for line in lines]
     here = set(hosts)
     changes = [
         change
-        for change in parse_history([*lines, *_own_lines()])
+        for change in _merged([*found, *map(_parse, _own_lines())])
         if deployment in (None, change.deployment) and here & set(change.hosts)
     ]
     return changes, silent
@@ -164,24 +181,45 @@ def _own_lines() -> list[str]:
         return []
 
 
-def parse_history(lines: Iterable[str]) -> list[Change]:
-    """Lines of any order, each as often as there are hosts, as changes, the newest last."""
+def parse_history(lines: Iterable[str], ahead: float = 0.0) -> list[Change]:
+    """Lines of any order, each as often as there are hosts, as changes, the newest last. By so
+    many seconds this machine's clock is `ahead` of the one that the lines were written by."""
+    return _merged(_parse(line, ahead) for line in lines)
+
+
+def _merged(found: Iterable[Change | None]) -> list[Change]:
     changes: dict[str, Change] = {}
-    for line in lines:
-        change = _parse(line)
+    for change in found:
         if change is None:
             continue
-        known = changes.get(change.id)
-        if known is None or (known.ended is None and _later(change, known)):
-            changes[change.id] = change
-    return sorted(changes.values(), key=lambda change: change.begun)
+        known = changes.setdefault(change.id, change)
+        began = [c.began_here for c in (known, change) if c.began_here is not None]
+        if known.ended is None and _later(change, known):
+            known = changes[change.id] = change
+        known.began_here = min(began, default=None)
+    return sorted(changes.values(), key=lambda change: (change.moment, change.begun))
 
 
 def _later(change: Change, known: Change) -> bool:
     return change.ended is not None or len(change.groups) > len(known.groups)
 
 
-def _parse(line: str) -> Change | None:
+def _seconds(text: object) -> float | None:
+    """What `date +%s.%N` printed; busybox's has no %N."""
+    match = re.match(r"\d+(\.\d+)?", str(text))
+    return float(match.group()) if match else None
+
+
+def _began_here(data: Mapping[str, Any], ahead: float | None) -> float | None:
+    """Its end was written as much later as its own clock says."""
+    written, ended = _seconds(data.get("written")), data.get("ended")
+    if written is None or ahead is None:
+        return None
+    took = 0.0 if ended is None else float(ended) - float(data["begun"])
+    return written + ahead - took
+
+
+def _parse(line: str, ahead: float | None = None) -> Change | None:
     """A line as a change; None where it is none (cut off, or written by hand)."""
     try:
         data = json.loads(line)
@@ -205,6 +243,7 @@ def _parse(line: str) -> Change | None:
             healthy_seconds={int(n): float(s) for n, s in data["healthy_seconds"].items()},
             untouched=[int(number) for number in data.get("untouched", ())],
             put_back=[int(number) for number in data.get("put_back", ())],
+            began_here=_began_here(data, ahead),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -171,11 +171,11 @@ class Supervisor:
         """Those of an earlier `orc watch` within the last hour count, too."""
         changes, _ = read_history(self.pool, {host for host, _ in self._known[key]}, key[0])
         ages = [
-            time.time() - change.begun
+            max(0.0, time.time() - change.moment)
             for change in changes
             if change.playbook == self.request.playbook and key[1] in change.groups
         ]
-        return tuple(time.monotonic() - age for age in ages if 0 <= age < HOUR)
+        return tuple(time.monotonic() - age for age in ages if age < HOUR)
 
     def _gone(self, key: GroupKey) -> None:
         group = self._groups[key]

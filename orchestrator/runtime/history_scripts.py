@@ -24,6 +24,8 @@ append() {{
   # What another has made here is his, and he may put a link in its place at any time.
   [ -f "$file" ] && [ ! -L "$file" ] && [ -O "$file" ] ||
     {{ echo "$file is not a file of this login" >&2; return {CANNOT_WRITE}; }}
+  # By this host's clock, which is the same for all who write here.
+  case $line in *\\}}) line="${{line%?}},\\"written\\":\\"$(date +%s.%N)\\"}}" ;; esac
   printf '%s\\n' "$line" >>"$file" || return {CANNOT_WRITE}
   [ "$(wc -c <"$file")" -le {MOST_BYTES} ] && return 0
   rm -f "$file.new"
@@ -36,6 +38,7 @@ _READ = f"""{INTO_SHARED}
 read_all() {{
   [ -d {FILES_DIRECTORY}/history ] || return 0
   into_shared && below 1777 history || return {CANNOT_WRITE}
+  date +%s.%N
   for file in ./$1.*.jsonl; do
     [ ! -f "$file" ] || [ -L "$file" ] || cat "$file"
   done
@@ -46,11 +49,12 @@ read_all "$@"
 
 
 def append_history_script(deployment: str, line: str) -> Script:
-    """Append one line to the deployment's history. Ends with CANNOT_WRITE when it cannot."""
+    """Append one line of JSON to the deployment's history, with the time by the host's clock as
+    `written`. Ends with CANNOT_WRITE when it cannot."""
     return Script(_APPEND, (deployment, line))
 
 
 def read_history_script(deployment: str | None = None) -> Script:
-    """Print the history of a deployment, or of all, of all logins. Ends with CANNOT_WRITE where a
-    link is in the place of its directory."""
+    """Print the host's clock, and the history of a deployment, or of all, of all logins. Ends with
+    CANNOT_WRITE where a link is in the place of its directory."""
     return Script(_READ, (deployment or "*",))

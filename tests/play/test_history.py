@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
+from orchestrator.health.observation import run_script
+from orchestrator.inventory.host import ConnectionSettings, Host, HostSettings
 from orchestrator.play import history
 from orchestrator.play.history import (
     Change,
@@ -16,7 +19,11 @@ from orchestrator.play.history import (
     parse_history,
     start_seconds,
 )
+from orchestrator.runtime.container import FILES_DIRECTORY
 from orchestrator.runtime.containers import ContainerState
+from orchestrator.runtime.history_scripts import append_history_script, read_history_script
+from orchestrator.runtime.scripts import Script
+from orchestrator.transport.pool import ConnectionPool
 
 
 def change(number: int, **fields: object) -> Change:
@@ -44,6 +51,46 @@ def test_a_second_begin_adds_its_groups() -> None:
 def test_the_newest_is_last_and_what_is_no_line_of_ours_is_passed_over() -> None:
     lines = [line(change(2)), "cut off {", "", "[]", '{"id": 1}', line(change(1))]
     assert [one.id for one in parse_history(lines)] == ["id1", "id2"]
+
+
+def written(one: Change, at: float) -> str:
+    return line(one)[:-1] + f', "written": "{at}"}}'
+
+
+def test_what_came_first_is_said_by_the_hosts_clock_not_by_that_of_who_made_it() -> None:
+    ahead = change(7000, groups={0: SpecChange("a", "b")})  # an hour and more
+    behind = change(10)
+    lines = [written(ahead, 3000.5), written(behind, 3010.0)]
+    for order in (lines, lines[::-1]):
+        found = parse_history(order, ahead=100.0)
+        assert [one.id for one in found] == ["id7000", "id10"]
+        assert [one.moment for one in found] == [3100.5, 3110.0]
+    ended = change(7000, ended=7020.0, result="failed")
+    assert parse_history([written(ended, 3020.5)])[0].moment == 3000.5, "its begin is cut off"
+    both = parse_history([written(ended, 3021.0), written(ahead, 3000.5), line(ahead)])
+    assert [(one.moment, one.result) for one in both] == [(3000.5, "failed")]
+    assert parse_history([written(ahead, 3000.5), line(ended)])[0].moment == 3000.5, "of his own"
+
+
+def test_a_history_is_read_by_the_clock_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    def at_home(script: Script) -> Script:
+        return Script(script.text.replace(FILES_DIRECTORY, str(tmp_path / "orc")), script.arguments)
+
+    monkeypatch.setattr(
+        history, "read_history_script", lambda name: at_home(read_history_script(name))
+    )
+    host = Host("here", ConnectionSettings(kind="local"), HostSettings())
+    with ConnectionPool([host]) as pool:
+        for one in (change(9_000_000_000, hosts=["here"]), change(2, hosts=["here"])):
+            script = at_home(append_history_script("kimi", line(one)))
+            assert run_script(pool.connection("here"), script).ok
+        found, silent = history.read_history(pool, ["here"], "kimi")
+    assert silent == {} and [one.begun for one in found] == [9e9, 2.0]
+    assert all(abs(one.moment - time.time()) < 600 for one in found), "not 253 years ahead"
 
 
 def rank(number: int, spec: str, suffix: str = "") -> ContainerState:

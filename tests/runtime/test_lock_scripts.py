@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -171,11 +172,21 @@ def test_a_script_that_breaks_off_on_its_way_takes_nothing(base: Path) -> None:
 def test_history_lines_are_appended_and_read_back_by_deployment(base: Path) -> None:
     for name, line in (("a", "one"), ("b", "two"), ("a", 'three "$x"')):
         assert run(append_history_script(name, line), base).returncode == 0
-    assert run(read_history_script("a"), base).stdout.splitlines() == ["one", 'three "$x"']
-    assert sorted(run(read_history_script(), base).stdout.splitlines()) == [
+    clock, *lines = run(read_history_script("a"), base).stdout.splitlines()
+    assert float(clock) > 1.7e9 and lines == ["one", 'three "$x"']
+    assert sorted(run(read_history_script(), base).stdout.splitlines()[1:]) == [
         *("one", 'three "$x"', "two")
     ]
-    assert run(read_history_script("c"), base).stdout == ""
+    assert run(read_history_script("c"), base).stdout.splitlines()[1:] == []
+
+
+def test_a_history_line_has_the_time_of_the_hosts_clock(base: Path) -> None:
+    before = time.time()
+    run(append_history_script("a", '{"id":"1","groups":{}}'), base)
+    clock, line = run(read_history_script("a"), base).stdout.splitlines()
+    data = json.loads(line)
+    assert data == {"id": "1", "groups": {}, "written": data["written"]}
+    assert before <= float(data["written"]) <= float(clock)
 
 
 def test_history_does_not_grow_for_ever_and_keeps_whole_lines(base: Path) -> None:

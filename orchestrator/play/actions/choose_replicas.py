@@ -134,7 +134,7 @@ def _done(run: Run, seen: Running, changes: Sequence[Change]) -> list[int]:
     unfinished = [c for c in rolls[-1:] if c.result != "done"]
     if not unfinished:
         return []
-    age = time.time() - unfinished[0].begun
+    age = time.time() - unfinished[0].moment
     serving = _serving(run, seen)
     return [
         number
