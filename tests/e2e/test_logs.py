@@ -84,6 +84,48 @@ def test_a_container_that_was_replaced_and_one_that_is_new_are_followed(
     output.close()
 
 
+@pytest.fixture
+def one_session(fleet: Fleet) -> Iterator[None]:
+    """sshd allows one session on a connection."""
+    change = "sed -i 's/^MaxSessions .*/MaxSessions {}/' /etc/ssh/sshd_config; kill -HUP $(cat {})"
+    pid = "/run/sshd.pid"
+    for host in fleet.hosts:
+        host.run(["sh", "-c", change.format(1, pid)])
+    yield
+    for host in fleet.hosts:
+        host.run(["sh", "-c", change.format(100, pid)])
+
+
+def test_a_dozen_containers_of_a_host_are_followed_in_one_session(
+    fleet: Fleet, orc: Orc, one_session: None
+) -> None:
+    """Lines longer than what a pipe takes at once, and progress bars, arrive as they are."""
+    word = "wörtlich "
+    long = f"printf '%s' 'rank {{rank}} '; printf '{word}%.0s' $(seq 700); echo end; "
+    bars = "printf 'one\\rtwo\\rthree\\n'; "
+    for rank in range(12):
+        script = f"sleep 3; {long.format(rank=rank)}{bars}{COUNTING.format(rank=rank)}"
+        run_container(
+            *(fleet, "node01", f"orc-fast-r0-n{rank}", "sh", "-c", script), rank=rank, nodes=12
+        )
+    output = followed(orc, "fast")
+    shown = wait_for(output, *(f"rank {rank} line 4\n" for rank in range(12)))
+    texts = [line.partition(" | ")[2] for line in shown.splitlines()]
+    for rank in range(12):
+        assert texts.count(f"rank {rank} {word * 700}end") == 1
+    assert [texts.count(bar) for bar in ("one", "two", "three")] == [12, 12, 12]
+    say(fleet, 1, "echo a new one; sleep 600", name="late")
+    run_container(fleet, "node01", "orc-fast-r0-n12", "sh", "-c", "echo here; sleep 600", rank=12)
+    shown = wait_for(output, "n12 | here")
+    counts = [line.partition(" | ")[2] for line in shown.splitlines()]
+    for rank in range(12):
+        numbers = [int(t.split()[-1]) for t in counts if t.startswith(f"rank {rank} line")]
+        assert numbers == list(range(1, len(numbers) + 1))
+    output.close()
+    left = fleet.host("node01").run(["sh", "-c", "ps ax | grep '[d]ocker logs' || true"])
+    assert left.stdout == "", "what followed has ended with orc"
+
+
 def test_a_rank_that_ends_while_it_is_followed_is_said_and_the_others_go_on(
     fleet: Fleet, orc: Orc
 ) -> None:
