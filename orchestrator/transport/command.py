@@ -86,7 +86,7 @@ class Interruption(threading.Event):
                 self.commands -= 1
 
 
-Start = Callable[[Sequence[str]], Channel]
+Start = Callable[[Sequence[str], float | None], Channel]  # words, and a deadline (monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Shell:
         token = secrets.token_hex(8)
         beginning = Beginning(f"orc-begin-{token}")
         become = self._become(token)
-        channel = self.start(guarded(argv, len(data), beginning.marks, become))
+        channel = self.start(guarded(argv, len(data), beginning.marks, become), deadline)
         gate = _Gate(self.host, become, self.become, beginning) if become and self.become else None
         try:
             with self.interrupted.command(), _ended_on_error(channel):

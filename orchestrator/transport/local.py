@@ -29,7 +29,7 @@ class LocalConnection(ShellConnection):
     def close(self) -> None:
         """Nothing is held open between commands."""
 
-    def _start(self, words: Sequence[str]) -> _Process:
+    def _start(self, words: Sequence[str], deadline: float | None) -> _Process:  # noqa: ARG002 - never waits
         return _Process(words)
 
 

@@ -40,8 +40,8 @@ class ShellConnection(ABC):
         return self._shell().stream(argv, sink, stdin, timeout)
 
     @abstractmethod
-    def _start(self, words: Sequence[str]) -> Channel:
-        """Start a command."""
+    def _start(self, words: Sequence[str], deadline: float | None) -> Channel:
+        """Start a command. Raises DeploymentError where it could not begin until `deadline`."""
 
     def _shell(self) -> Shell:
         return Shell(self.host, self._start, self._become, self.interrupted)

@@ -7,6 +7,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import DeploymentError, UnreachableError
@@ -97,11 +98,12 @@ class SshConnection(ShellConnection):
                     hang_up(self._transport)
             return self._transport
 
-    def _start(self, words: Sequence[str]) -> _SshChannel:
+    def _start(self, words: Sequence[str], deadline: float | None) -> _SshChannel:
         """Start a command. Until it is sent, a broken connection is made anew, once."""
-        self._sessions.enter(self.interrupted)
+        patience = _Patience(self.host, self.interrupted, deadline)
+        self._sessions.enter(patience)
         try:
-            channel = self._open()
+            channel = self._open(patience)
             try:
                 channel.exec_command(command_line(words))
             except Exception:
@@ -111,7 +113,7 @@ class SshConnection(ShellConnection):
             self._sessions.leave()
             raise
 
-    def _open(self) -> paramiko.Channel:
+    def _open(self, patience: _Patience) -> paramiko.Channel:
         import paramiko
 
         renewed = False
@@ -122,17 +124,17 @@ class SshConnection(ShellConnection):
                 return transport.open_session(timeout=_OPEN_TIMEOUT)
             except (paramiko.SSHException, EOFError, OSError) as error:
                 if transport.is_active() and not timed_out(error):
-                    self._refused(error, pauses)
+                    self._refused(error, pauses, patience)
                     continue
                 hang_up(transport)  # it may still be up, and not answer
                 if renewed:
                     raise self._broken() from None
                 renewed = True
 
-    def _refused(self, error: Exception, pauses: Iterator[float]) -> None:
+    def _refused(self, error: Exception, pauses: Iterator[float], patience: _Patience) -> None:
         """Wait until a session may be had: MaxSessions is lower than we thought, or sshd still
         counts one that has just ended."""
-        if self._sessions.wait_for_another(self.interrupted):
+        if self._sessions.wait_for_another(patience):
             return
         pause = next(pauses, None)
         if pause is None:
@@ -156,6 +158,27 @@ class SshConnection(ShellConnection):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    """How long a command waits for others of its connection to end."""
+
+    host: str
+    interrupted: Interruption
+    deadline: float | None
+
+    def check(self, running: int) -> None:
+        """Raises KeyboardInterrupt, or DeploymentError once the deadline is over."""
+        self.interrupted.check()
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise DeploymentError(
+                "no session was free in time",
+                where=self.host,
+                why=f"sshd allows {running} at once on this connection, and other commands of this"
+                " run had them all",
+                hint="allow more with MaxSessions in its sshd_config",
+            )
+
+
 class _Sessions:
     """How many commands may run at once on one connection."""
 
@@ -164,10 +187,10 @@ class _Sessions:
         self._limit = MAX_SESSIONS
         self._running = 0
 
-    def enter(self, interrupted: Interruption) -> None:
+    def enter(self, patience: _Patience) -> None:
         with self._free:
             while self._running >= self._limit:
-                self._wait(interrupted)
+                self._wait(patience)
             self._running += 1
 
     def leave(self) -> None:
@@ -175,7 +198,7 @@ class _Sessions:
             self._running -= 1
             self._free.notify_all()
 
-    def wait_for_another(self, interrupted: Interruption) -> bool:
+    def wait_for_another(self, patience: _Patience) -> bool:
         """After a refusal: lower the limit and wait for an end; False when nothing else runs."""
         with self._free:
             others = self._running - 1
@@ -185,14 +208,14 @@ class _Sessions:
             self._running -= 1
             try:
                 while self._running >= self._limit:
-                    self._wait(interrupted)
+                    self._wait(patience)
             finally:
                 self._running += 1
             return True
 
-    def _wait(self, interrupted: Interruption) -> None:
+    def _wait(self, patience: _Patience) -> None:
         self._free.wait(0.25)
-        interrupted.check()
+        patience.check(self._limit)
 
 
 class _SshChannel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -60,6 +61,32 @@ def test_commands_wait_when_the_server_allows_fewer_sessions(
         thread.join()
     assert sorted(results) == [str(number) for number in range(8)]
     assert server.connections() == 1
+
+
+def test_a_command_with_a_deadline_does_not_wait_for_a_session_beyond_it(
+    make_sshd: Callable[..., Sshd], client: Client
+) -> None:
+    """Such as a lock's sign of life while an image is pulled, where sshd allows one session."""
+    server = make_sshd(config="MaxSessions 1")
+    pool = client.pool(server.host())
+    connection = pool.connection("node01")
+    begun = threading.Event()
+    words = ["sh", "-c", "echo begun; exec sleep 600"]
+
+    def hold() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            connection.stream(words, lambda *_: begun.set())
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert begun.wait(30)
+    for _ in range(2):  # also once the limit is known
+        with pytest.raises(DeploymentError, match="no session was free in time") as caught:
+            connection.run(["true"], timeout=0.5)
+        assert caught.value.where == "node01" and "MaxSessions" in str(caught.value.hint)
+    pool.interrupt()
+    holder.join(30)
+    assert connection.run(["true"], timeout=60).ok
 
 
 def test_more_than_ten_commands_queue_at_an_ordinary_server(sshd: Sshd, client: Client) -> None:
