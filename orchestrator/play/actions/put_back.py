@@ -170,9 +170,7 @@ def _before(run: Run, seen: Running, replicas: list[int]) -> list[Place]:
                 why="a roll keeps it until the next change of the deployment",
                 hint="orc up or orc roll with the selection that is wanted",
             )
-        # Under prefill/decode each pool counts its ranks from 0, so the places count as well.
-        states = (*seen.of(replica), *seen.aside_of(replica))
-        if kept.missing and len(own) < max(state.nodes for state in states):
+        if kept.missing:
             ranks = ", ".join(map(str, kept.missing))
             raise DeploymentError(
                 f"{group_name(replica)}: of the spec before, rank {ranks} is on no host that was "
