@@ -39,6 +39,7 @@ class OrcError(Exception):
         self.where = where
         self.why = why
         self.hint = hint
+        self.host: str | None = None  # of the inventory, where it is what a host came to
         super().__init__(what)
 
     def __str__(self) -> str:

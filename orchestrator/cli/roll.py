@@ -168,6 +168,11 @@ def _say_result(run: Run, recap: Recap) -> None:
             what = "runs what it" if len(run.put_back) == 1 else "run what they"
             text += f"; {_replicas(sorted(run.put_back))} {what} ran before"
         text += f"; rolled until then: {names or 'none'}"
+        if run.touched and not back:
+            text += "\ngo on, when the cause is mended: the same command with --resume"
+            text += f"; or back: orc roll {run.name} --rollback"
+        elif run.touched:
+            text += "\ngo on, when the cause is mended: the same command again"
     data = {
         "exit_status": int(status),
         "deployment": run.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
-from orchestrator.errors import DeploymentError, OrcError
+from orchestrator.errors import DeploymentError, ErrorGroup, OrcError, UnreachableError
 from orchestrator.planning.service import SERVICE_GROUPS
 from orchestrator.play.action import Action
 from orchestrator.play.progress import Fate
@@ -80,12 +80,20 @@ def _perform(
 
 
 def _raised(one: TaskRun, error: OrcError, numbers: Collection[int | None], fate: Fate) -> Outcome:
-    """An error that an action raised: all that it was to act on has failed."""
+    """An error that an action raised: all that it was to act on has failed, but for the hosts of
+    it that are lost, by what it says."""
     hosts = _hosts(one, numbers)
+    errors = error.errors if isinstance(error, ErrorGroup) else (error,)
+    named = {e.host or e.where for e in errors if isinstance(e, UnreachableError)}
+    lost = frozenset(hosts) & named
     one.progress.tell_error(error, fate)
     one.progress.count_error(error, fate)
-    _register(one, {host: [HostResult(host, "failed", str(error))] for host in hosts})
-    return Outcome() if fate == "ignored" else Outcome(frozenset(hosts))
+    text = str(error)
+    _register(
+        one,
+        {h: [HostResult(h, "unreachable" if h in lost else "failed", text)] for h in hosts},
+    )
+    return Outcome() if fate == "ignored" else Outcome(frozenset(hosts) - lost, lost)
 
 
 def _judges(one: TaskRun) -> bool:

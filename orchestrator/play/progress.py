@@ -79,11 +79,12 @@ class Progress:
     def count_error(self, error: OrcError, fate: Fate) -> None:
         """Count what an action raised in the recap, under the hosts that it names."""
         for one in error.errors if isinstance(error, ErrorGroup) else (error,):
-            if one.where in self.hosts:
+            host = one.host or one.where
+            if host in self.hosts:
                 status = status_of(one)
                 column = fate if status == "failed" or fate == "ignored" else status
                 with self._lock:
-                    self.recap.count(one.where, column)
+                    self.recap.count(host, column)
 
     def register(self, task: Task, host: str, result: Mapping[str, Any]) -> None:
         """Keep a result for the templates of later tasks; a failure also for a `rescue`."""

@@ -166,6 +166,7 @@ class _Work:
             try:
                 self._done[name] = self._function(name)
             except OrcError as error:
+                error.host = name
                 self._done[name] = error
             except BaseException as error:
                 self._failure = self._failure or error

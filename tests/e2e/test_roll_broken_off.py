@@ -162,6 +162,7 @@ def test_a_group_of_which_a_host_goes_away_is_not_put_back_by_half(
     assert process.returncode == 4, said
     assert "replica 0 does not go back to what ran before: rank 1 on node02 is not known" in said
     assert "when node02 can be reached again" in said and "orc roll two --rollback" in said
+    assert "go on, when the cause is mended: the same command with --resume" in said
     assert "runs with the spec before" not in said and "run what they ran before" not in said
     change = json.loads(orc("history", "--json").out.splitlines()[-1])
     assert change["result"] == "unreachable" and change["put_back"] == []

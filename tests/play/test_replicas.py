@@ -151,6 +151,25 @@ def test_a_host_that_an_action_could_not_reach_is_counted(play: Play) -> None:
     assert recap.exit_status == ExitStatus.OK and recap.hosts["n2"] == {"ignored": 1}
 
 
+def test_a_host_that_an_action_lost_leaves_the_play_and_the_others_are_rescued(play: Play) -> None:
+    text = """
+- hosts: all
+  serial: 1
+  tasks:
+    - plan_it:
+    - block: [{replicas: {raises: true, breaks: [n2, n7]}, register: it}]
+      rescue:
+        - host:
+          when: it.failed and not it.unreachable
+        - replicas:
+      always: [host: ]
+"""
+    _, log, _ = play(text)
+    first = ["plan", "replicas 0", "host n1", "replicas 0", "host n1"]
+    assert log[: len(first)] == first
+    assert "host n2" not in log, "it is asked nothing more"
+
+
 def test_a_percentage_is_of_the_replicas(play: Play) -> None:
     _, log, _ = play(HEAD.format(serial="67%") + "    - replicas:\n")
     assert log == ["plan", "replicas 0,1", "replicas 2"]

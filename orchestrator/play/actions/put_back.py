@@ -44,7 +44,12 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
     if arguments.stopped_only:
         lost = {number: ranks for number, ranks in lost.items() if number in run.stopped_replicas}
         replicas = [number for number in replicas if number in run.stopped_replicas]
-        new = [n for n in replicas if not seen.aside_of(n) and not _is_old(run, seen, n)]
+        new = [
+            n
+            for n in sorted(filter(run.in_scope, run.stopped_replicas))
+            if not seen.aside_of(n) and not _is_old(run, seen, n) and not _was_there(run, last, n)
+        ]
+        lost = {number: ranks for number, ranks in lost.items() if number not in new}
         _stop_new(run, seen, new, report)
         replicas = [n for n in replicas if n not in new and not _runs_untouched(run, seen, n)]
     errors = [_refusal(seen.deployment, number, ranks) for number, ranks in lost.items()]
@@ -54,7 +59,8 @@ def perform(run: Run, arguments: PutBackArguments, report: Report) -> None:
         if replicas and errors and not run.check:  # the task that does it is not come to
             rejoin(run, replicas)
     except OrcError as error:
-        errors += error.errors if isinstance(error, ErrorGroup) else (error,)
+        several = error.errors if isinstance(error, ErrorGroup) else (error,)
+        errors += [_with_a_way_on(seen.deployment, one) for one in several]
     if errors:
         raise errors[0] if len(errors) == 1 else ErrorGroup(errors)
 
@@ -92,8 +98,25 @@ def _refusal(name: str, replica: int, ranks: Ranks) -> OrcError:
         f"{group_name(replica)} does not go back to what ran before: {named} is not known",
         why="a group of which one rank has another spec than the others must not start; "
         "nothing of it was started",
-        hint=f"when {hosts} can be reached again: the same orc roll with --resume, "
-        f"or orc roll {name} --rollback",
+        hint=_way_on(name, hosts),
+    )
+
+
+def _with_a_way_on(name: str, error: OrcError) -> OrcError:
+    """A host that is lost on the way back: what is to be done then, in place of a general hint."""
+    if not isinstance(error, UnreachableError) or error.host is None:
+        return error
+    told = UnreachableError(
+        error.what, where=error.where, why=error.why, hint=_way_on(name, error.host)
+    )
+    told.host = error.host
+    return told
+
+
+def _way_on(name: str, hosts: str) -> str:
+    return (
+        f"when {hosts} can be reached again: the same orc roll with --resume, "
+        f"or orc roll {name} --rollback"
     )
 
 
@@ -143,6 +166,20 @@ def _stop_new(run: Run, seen: Running, replicas: list[int], report: Report) -> N
             continue
         text = f"{state.name} is stopped; there was none before"
         report(HostResult(state.host, "changed", text, state.replica, state.rank))
+    answered = {host.host for host in run.observation.hosts} if run.observation else set()
+    for node in run.plan.nodes if run.plan else ():
+        if node.replica in replicas and node.replica in run.started and node.host not in answered:
+            text = f"unknown whether {node.name} has stopped; there was none before"
+            report(HostResult(node.host, "unreachable", text, node.replica, node.rank))
+
+
+def _was_there(run: Run, last: Observation, replica: int) -> bool:
+    """Whether something of it was put aside, or to be, on a host that may be lost by now."""
+    return any(
+        state.aside or state.id in run.aside
+        for state in last.everything(run.name or "")
+        if state.replica == replica
+    )
 
 
 def _is_old(run: Run, seen: Running, replica: int) -> bool:

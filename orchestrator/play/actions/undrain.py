@@ -31,12 +31,19 @@ def perform(run: Run, _: UndrainArguments, report: Report) -> None:
             if run.check:
                 text = f"would put {target.url} back"
             elif seen.router is None:
-                text = f"{target.url} serves; there is no router"
+                text = f"{target.url} serves; {_no_router(run)}"
             else:
                 put_back_worker(run, seen, target.url)
             report(HostResult(target.host, "changed" if seen.router else "ok", text, replica))
         if seen.targets(replica) and not run.check:
             run.rolled.add(replica)
+
+
+def _no_router(run: Run) -> str:
+    router = run.plan.router if run.plan else None
+    if router is not None and router.host not in run.inventory.hosts:
+        return f"whether it gets requests is not known: the router's host {router.host} is lost"
+    return "there is no router"
 
 
 def rejoin(run: Run, replicas: Collection[int]) -> None:
