@@ -14,6 +14,7 @@ from orchestrator.facts.host_facts import GpuProcess, HostFacts
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.recipes.arguments import flag_value
 from orchestrator.runtime.containers import ContainerState
+from orchestrator.topology.ports import port_in_words, port_use
 
 # vLLM's default of --gpu-memory-utilization (0.33.0): this share must be free when it starts.
 _DEFAULT_UTILIZATION = 0.92
@@ -161,7 +162,7 @@ def ports_free(
                     "ports",
                     host,
                     "failed",
-                    f"port {port} ({use}) is held by {owner}",
+                    f"port {port} ({_use(node, use)}) is held by {owner}",
                     "stop it, or choose another port: --port, --set master_port=N",
                 )
             )
@@ -179,7 +180,7 @@ def ports_distinct(nodes: Sequence[LaunchSpec]) -> list[CheckResult]:
         for use, port in node.ports.items():
             other = seen.setdefault((node.host, port), node.name)
             if other != node.name:
-                detail = f"{node.name} and {other} would both bind port {port} ({use})"
+                detail = f"{node.name} and {other} would both bind port {port} ({_use(node, use)})"
                 results.append(CheckResult("ports", node.host, "failed", detail))
     return results
 
@@ -212,6 +213,10 @@ def same_driver(subject: Subject) -> list[CheckResult]:
 
 def _utilization(node: LaunchSpec) -> float:
     return float(flag_value(node.argv, "--gpu-memory-utilization") or _DEFAULT_UTILIZATION)
+
+
+def _use(node: LaunchSpec, use: str) -> str:
+    return port_in_words(port_use(use, node.role, node.replica, node.rank))
 
 
 def _owner(process: str, container: ContainerState | None) -> str:

@@ -28,6 +28,36 @@ def port_use(kind: str, role: str, replica: int, rank: int) -> str:
     return f"{kind} {role} {replica}.{rank}"
 
 
+_KINDS = {
+    "api": "API",
+    "master": "master port",
+    "data_parallel_rpc": "data-parallel RPC",
+    "mooncake": "RPC",
+    "mooncake_metrics": "metrics",
+    "mooncake_store": "REST API",
+}
+
+
+def port_in_words(use: str) -> str:
+    """A `port_use` as a user would say it: `API of replica 0`, `metrics of the router`."""
+    kind, role, place = use.split(" ")
+    replica, _, rank = place.rpartition(".")
+    if kind.startswith("nixl"):
+        what = f"NIXL side channel of data-parallel rank {kind.removeprefix('nixl')}"
+    else:
+        what = _KINDS.get(kind, kind)
+    services = {
+        "router": "the router",
+        "kv_master": "the KV store's master",
+        "kv_store": f"the KV store's service {rank}",
+    }
+    if role in services:
+        return f"{what} of {services[role]}"
+    pool = f"the {role} pool of " if role in ("prefill", "decode") else ""
+    which = "" if rank == "0" else f"rank {rank} of "
+    return f"{what} of {which}{pool}replica {replica}"
+
+
 @dataclass(slots=True)
 class PortAllotment:
     """Hands out ports while a layout is built."""
@@ -53,12 +83,14 @@ class PortAllotment:
             if exact:
                 owner = next(owner for owner in owners if owner)
                 raise PlanError(
-                    f"port {port} ({use}) is taken on {host} by {owner}",
+                    f"port {port} ({port_in_words(use)}) is taken on {host} by {owner}",
                     where=host,
                     hint="choose another port, or leave it out and a free one is taken",
                 )
             port += 1
-        raise PlanError(f"no free port from {wanted} upwards on {host} for {use}", where=host)
+        raise PlanError(
+            f"no free port from {wanted} upwards on {host} for the {port_in_words(use)}", where=host
+        )
 
     def has(self, host: str, kind: str) -> bool:
         """Whether a port of that kind (`api`) was handed out on `host` already."""
@@ -66,4 +98,7 @@ class PortAllotment:
         return any(use.partition(" ")[0] == kind for use in taken.values())
 
     def _owner(self, host: str, port: int) -> str | None:
-        return self.use.busy.get(host, {}).get(port) or self._taken.get(host, {}).get(port)
+        busy, taken = self.use.busy.get(host, {}), self._taken.get(host, {})
+        if port in busy:
+            return busy[port]
+        return f"the {port_in_words(taken[port])}" if port in taken else None

@@ -97,7 +97,7 @@ def test_an_address_that_the_host_does_not_have(subject: Subject) -> None:
 
 def test_a_port_that_is_held_is_named_with_its_owner(subject: Subject) -> None:
     (result,) = bad(changed(subject, "node01", listening=((8000, "nginx/812"),)))
-    assert result.detail == "port 8000 (api) is held by nginx/812"
+    assert result.detail == "port 8000 (API of replica 0) is held by nginx/812"
 
 
 def test_a_port_of_another_deployment_is_named_with_that(subject: Subject) -> None:

@@ -271,7 +271,7 @@ def test_up_refuses_a_port_that_is_held_naming_its_owner(
     time.sleep(1)
     up = orc("up", *SINGLE, *image, "--port", "8000")
     assert up.status == 1
-    assert "port 8000 (api head 1.0) is taken on node02 by python3/" in up.text
+    assert "port 8000 (API of replica 1) is taken on node02 by python3/" in up.text
     assert container_ids(fleet) == {}
 
 
