@@ -18,6 +18,7 @@ from orchestrator.topology.ports import port_in_words, port_use
 
 # vLLM's default of --gpu-memory-utilization (0.33.0): this share must be free when it starts.
 _DEFAULT_UTILIZATION = 0.92
+_SHARED_UTILIZATION = 0.5
 _LOW_DISK_MIB = 2 * 1024
 
 
@@ -40,6 +41,7 @@ def preflight(subject: Subject) -> list[CheckResult]:
         nodes = [node for node in subject.nodes if node.host == host]
         results.append(docker_answers(host, facts))
         results += gpus_present(host, nodes, facts)
+        results += gpus_of_others(host, nodes, subject)
         results += gpu_memory_free(host, nodes, facts, subject)
         results += address_owned(host, nodes, facts)
         results += ports_free(host, nodes, facts, subject)
@@ -86,6 +88,36 @@ def gpus_present(host: str, nodes: Sequence[LaunchSpec], facts: HostFacts) -> li
         detail = f"the plan uses GPUs {_numbers(wanted)}; {_numbers(missing)} are not there"
         hint = "correct orc_hardware or orc_gpus of this host"
     return [CheckResult("gpus", host, "failed", detail, hint)]
+
+
+def gpus_of_others(host: str, nodes: Sequence[LaunchSpec], subject: Subject) -> list[CheckResult]:
+    """No GPU is another deployment's, unless at most half of its memory is asked for.
+
+    What that one takes is not yet held while it loads, so free memory says nothing then. Whoever
+    asks for half or less means to share, and the memory that is held decides.
+    """
+    results = []
+    others = [s for s in subject.containers if s.host == host and s.running and s.deployment]
+    for node in nodes:
+        if node.container.brand == "CPU" or _utilization(node) <= _SHARED_UTILIZATION:
+            continue
+        for state in others:
+            both = sorted(set(node.gpus) & set(state.gpus))
+            if not both or state.deployment == node.deployment or state.id in subject.going:
+                continue
+            results.append(
+                CheckResult(
+                    "gpus",
+                    host,
+                    "failed",
+                    f"GPU{'s' * (len(both) > 1)} {_numbers(both)} "
+                    f"{'are' if len(both) > 1 else 'is'} used by deployment {state.deployment} "
+                    f"({state.name})",
+                    f"stop it: orc down {state.deployment}; leave them out with orc_gpus; or share "
+                    f"them: --set args.gpu-memory-utilization={_SHARED_UTILIZATION} at most",
+                )
+            )
+    return results
 
 
 def gpu_memory_free(

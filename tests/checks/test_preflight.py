@@ -144,3 +144,32 @@ def test_hosts_are_checked_without_a_plan() -> None:
     results = host_checks({"node01": facts("10.1.0.11")})
     assert [r.detail for r in results if r.name == "gpus"] == ["8 x NVIDIA H200"]
     assert all(r.status == "ok" for r in results)
+
+
+def other_on(*gpus: int, **fields: str) -> ContainerState:
+    labels = {"orc.deployment": "llama", "orc.gpus": ",".join(map(str, gpus))} | fields
+    return ContainerState("node01", "c9", "orc-llama-r0-n0", "running", labels)
+
+
+def test_gpus_of_another_deployment_that_still_loads_are_refused(subject: Subject) -> None:
+    """It holds no memory yet, so that memory alone would let both start."""
+    (result,) = bad(replace(subject, containers=(other_on(3),)))
+    assert (result.host, result.status) == ("node01", "failed")
+    assert result.detail == "GPU 3 is used by deployment llama (orc-llama-r0-n0)"
+    (result,) = bad(replace(subject, containers=(other_on(6, 7, 8),)))
+    assert result.detail.startswith("GPUs 6, 7 are used by deployment llama")
+    assert "orc_gpus" in (result.hint or "")
+
+
+def test_gpus_of_another_deployment_may_be_shared_or_freed(subject: Subject) -> None:
+    elsewhere = replace(other_on(3), host="node03")
+    exited = replace(other_on(3), status="exited")
+    own = other_on(3, **{"orc.deployment": "kimi"})
+    for free in (elsewhere, exited, own, other_on(8, 9)):
+        assert bad(replace(subject, containers=(free,))) == []
+    assert bad(replace(subject, containers=(other_on(3),), going=frozenset({"c9"}))) == []
+    half = [
+        replace(node, argv=(*node.argv, "--gpu-memory-utilization", "0.5"))
+        for node in subject.nodes
+    ]
+    assert bad(replace(subject, nodes=half, containers=(other_on(3),))) == []
