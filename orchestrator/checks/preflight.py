@@ -14,6 +14,7 @@ from orchestrator.facts.host_facts import GpuProcess, HostFacts
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.recipes.arguments import flag_value
 from orchestrator.runtime.containers import ContainerState
+from orchestrator.topology.ip_address import ip_address
 from orchestrator.topology.ports import port_in_words, port_use
 
 # vLLM's default of --gpu-memory-utilization (0.33.0): this share must be free when it starts.
@@ -155,16 +156,19 @@ def gpu_memory_free(
 
 
 def address_owned(host: str, nodes: Sequence[LaunchSpec], facts: HostFacts) -> list[CheckResult]:
-    """The data-plane address is on one of the host's interfaces (where its facts have any)."""
+    """The data-plane address is on one of the host's interfaces (where its facts have any), and
+    so is the interface that the ranks are told."""
     results = []
     for address in dict.fromkeys(node.address for node in nodes if node.address):
-        if not facts.addresses or not address.replace(".", "").isdigit():
+        parsed = ip_address(address.partition("%")[0])
+        if not facts.addresses or parsed is None:
             continue  # a name, or no `ip` command there: nothing to compare with
-        interface = facts.interface_of(address)
+        interface = facts.interface_of(str(parsed))
         if interface:
             results.append(CheckResult("address", host, "ok", f"{address} on {interface}"))
             continue
-        own = ", ".join(f"{a} ({i})" for i, a in facts.addresses if i != "lo" and ":" not in a)
+        here = [(i, a) for i, a in facts.addresses if i != "lo" and not a.startswith("fe80:")]
+        own = ", ".join(f"{a} ({i})" for i, a in here if (":" in a) == (parsed.version == 6))
         results.append(
             CheckResult(
                 "address",
@@ -174,7 +178,25 @@ def address_owned(host: str, nodes: Sequence[LaunchSpec], facts: HostFacts) -> l
                 "set orc_address or orc_interface of this host",
             )
         )
+    known = {name for name, _ in facts.addresses}
+    for interface in dict.fromkeys(node.interface for node in nodes if _is_told(node)):
+        if known and interface not in known:
+            results.append(
+                CheckResult(
+                    "address",
+                    host,
+                    "failed",
+                    f"there is no interface {interface} with an address; there are "
+                    f"{', '.join(sorted(known - {'lo'})) or 'none'}",
+                    "set orc_interface of this host",
+                )
+            )
     return results
+
+
+def _is_told(node: LaunchSpec) -> bool:
+    """Whether the node's ranks are told to meet on its interface."""
+    return node.interface is not None and node.env.get("GLOO_SOCKET_IFNAME") == node.interface
 
 
 def ports_free(

@@ -63,5 +63,6 @@ class HostFacts:
         return next((name for name, own in self.addresses if own == address), None)
 
     def address_of(self, interface: str) -> str | None:
-        """The first address of `interface`."""
-        return next((own for name, own in self.addresses if name == interface), None)
+        """The first address of `interface` that means something on other hosts too."""
+        own = (address for name, address in self.addresses if name == interface)
+        return next((address for address in own if not address.startswith("fe80:")), None)

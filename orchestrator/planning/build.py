@@ -26,8 +26,9 @@ from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.runtime.scripts import environment_file
 from orchestrator.secret import Secret
+from orchestrator.topology.addresses import check_meeting, check_own
 from orchestrator.topology.build import build_layout, some_of
-from orchestrator.topology.layout import Layout
+from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.placement import Placement
 from orchestrator.topology.ports import PortAllotment, PortUse
 
@@ -89,6 +90,7 @@ def plan(
         image,
         allotment,
     )
+    _check_reach(layout, places, router, recipe)
     if router is not None:
         nodes = reserving(nodes, router)
     plan = Plan(
@@ -145,6 +147,23 @@ def _check_environments(specs: Iterable[LaunchSpec]) -> None:
             error.where = spec.name
             raise
         checked.update(texts)
+
+
+def _check_reach(
+    layout: Layout, places: Iterable[Slot], router: LaunchSpec | None, recipe: ResolvedRecipe
+) -> None:
+    """Raises PlanError where hosts cannot meet that a router or a KV store brings together; those
+    of one replica have been checked already."""
+    used = {node.slot.host for node in layout.nodes} | ({router.host} if router else set())
+    slots = [slot for slot in places if slot.host in used]
+    for slot in slots:
+        check_own(slot)  # the router's may be no node's
+    if len(slots) < 2:
+        return
+    if recipe.kv_store is not None:
+        check_meeting(slots, "the instances meet the KV store and each other at these addresses")
+    elif router is not None:
+        check_meeting(slots, "the router reaches every node at its address", one_family=False)
 
 
 def _whose_strategy(deployment: Deployment, recipe: ResolvedRecipe) -> str | None:

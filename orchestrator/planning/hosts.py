@@ -76,12 +76,8 @@ def slot(host: Host, profile: HardwareProfile, facts: HostFacts | None) -> Slot:
             where=host.name,
             hint="correct orc_gpus or orc_hardware",
         )
-    address = settings.address
     interface = settings.interface
-    if address is None and interface and facts:
-        address = facts.address_of(interface)
-    if address is None:
-        address = _connection_address(host, facts)
+    address, source = _address(host, facts)
     if interface is None and address and facts:
         interface = facts.interface_of(address)
     return Slot(
@@ -90,6 +86,7 @@ def slot(host: Host, profile: HardwareProfile, facts: HostFacts | None) -> Slot:
         address=address,
         interface=interface,
         gpu_memory=gpu_memory(host, profile, facts, gpus),
+        address_source=source,
     )
 
 
@@ -100,14 +97,20 @@ def slots(
     return [slot(host, profile, facts.get(host.name)) for host in hosts]
 
 
-def _connection_address(host: Host, facts: HostFacts | None) -> str | None:
-    """`ansible_host` where it is an IP address; else where SSH met the host; else the name.
+def _address(host: Host, facts: HostFacts | None) -> tuple[str | None, str]:
+    """The data-plane address, and what gave it: `orc_address`, else the address of
+    `orc_interface`, else `ansible_host` where it is an IP address, else where SSH met the host,
+    else the name.
 
     A name is the last resort: it may mean 127.0.1.1 on the host itself (vllm#7074).
     """
-    address = host.connection.address
+    settings, address = host.settings, host.connection.address
+    if settings.address is not None:
+        return settings.address, "orc_address"
+    if settings.interface and facts and (own := facts.address_of(settings.interface)):
+        return own, "orc_interface"
     if host.connection.kind == "local" and address == host.name:
-        return "127.0.0.1"
-    if ip_address(address) is None:
-        return (facts.reached_at if facts else None) or address or None
-    return address
+        return "127.0.0.1", "ansible_connection: local"
+    if ip_address(address) is None and facts and facts.reached_at:
+        return facts.reached_at, "the SSH connection"
+    return address or None, "the host's name" if address == host.name else "ansible_host"

@@ -12,6 +12,7 @@ from orchestrator.errors import PlanError
 from orchestrator.recipes.kv_transfer import kv_connectors
 from orchestrator.recipes.resolved import ModelShape, ResolvedRecipe
 from orchestrator.recipes.taxonomy import KvStoreFile
+from orchestrator.topology.addresses import check_meeting, check_own
 from orchestrator.topology.alternatives import sizes_in_words, with_alternatives
 from orchestrator.topology.dense import check_dense
 from orchestrator.topology.engine_config import EngineConfig, check_engine_config
@@ -27,7 +28,7 @@ from orchestrator.topology.group import Group, Member
 from orchestrator.topology.layout import GpuRank, Layout, Node, Role, Sizes, Slot
 from orchestrator.topology.limits import Mixture, check_shape, redundant_experts
 from orchestrator.topology.pipeline import layer_ranges, vllm_layer_split
-from orchestrator.topology.placement import Placement, check_addresses, replica_slots
+from orchestrator.topology.placement import Placement, replica_slots
 from orchestrator.topology.ports import PortAllotment, port_use
 from orchestrator.topology.ranks import gpu_ranks
 from orchestrator.topology.sizes import UnworkableSizes, Wiring
@@ -79,6 +80,11 @@ def layout_or_refusal(
         replicas = _instances(recipe.kv_store, deployment, len(slots) // shape.nodes)
     wanted = replicas if replicas == "max" else replicas * shape.factor
     chosen, unused = replica_slots(slots, shape.nodes, wanted, gpus_of_one(shape), running)
+    for replica in chosen:
+        for slot in replica:
+            check_own(slot)
+        if len(replica) > 1:
+            check_meeting(replica, "the nodes of a replica meet at these addresses")
     ports = ports or PortAllotment()
     nodes: list[Node] = []
     sizes: dict[str, Sizes] = {}
@@ -158,7 +164,6 @@ def _group(
     head, role = members[0].host, engine.role or "head"
     master, rpc = DEFAULT_MASTER_PORT, DEFAULT_RPC_PORT
     if len(members) > 1:
-        check_addresses(members)
         asked = deployment.master_port
         master = ports.take(
             head,

@@ -18,6 +18,7 @@ class Slot:
     address: str | None
     interface: str | None = None
     gpu_memory: float | None = None  # GiB of each GPU, of the smallest where they differ
+    address_source: str = field(default="", compare=False)  # the variable, or what else gave it
 
 
 @dataclass(frozen=True, slots=True)

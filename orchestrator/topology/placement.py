@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.errors import PlanError
-from orchestrator.topology.ip_address import ip_address
 from orchestrator.topology.layout import Slot
 
 
@@ -134,42 +132,3 @@ def _shared(slots: Sequence[Slot], replicas: int | Literal["max"], gpus: int) ->
             hint="fewer replicas, a smaller tensor size, or more hosts",
         )
     return [(slot,) for slot in parts[:count]]
-
-
-def check_addresses(replica: Sequence[Slot]) -> None:
-    """Refuse data-plane addresses over which several nodes cannot meet.
-
-    A loopback one is vLLM's own default and fails late (vllm#7074); a shared one means that
-    two names are one machine. Raises PlanError naming host and address.
-    """
-    for slot in replica:
-        if slot.address is None:
-            raise PlanError(
-                f"no data-plane address of {slot.host} is known",
-                where=slot.host,
-                why="the nodes of a replica meet at the head's address",
-                hint="set orc_address (or ansible_host to an IP address) in the inventory, "
-                "or gather facts",
-            )
-        if _is_loopback(slot.address):
-            raise PlanError(
-                f"the data-plane address of {slot.host} is {slot.address}, a loopback address",
-                where=slot.host,
-                why="the other nodes of the replica cannot reach it",
-                hint="set orc_address to the address of the data-plane interface",
-            )
-    for address, count in Counter(slot.address for slot in replica).items():
-        if count > 1:
-            names = ", ".join(slot.host for slot in replica if slot.address == address)
-            raise PlanError(
-                f"{names} have the same data-plane address {address}",
-                why="each node of a replica needs an address of its own",
-                hint="correct orc_address or ansible_host",
-            )
-
-
-def _is_loopback(address: str) -> bool:
-    parsed = ip_address(address)
-    if parsed is None:
-        return address == "localhost" or address.startswith("localhost.")
-    return parsed.is_loopback

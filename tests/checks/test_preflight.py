@@ -90,9 +90,25 @@ def test_gpu_memory_of_a_container_that_goes_first_counts_as_free(subject: Subje
 
 
 def test_an_address_that_the_host_does_not_have(subject: Subject) -> None:
-    (result,) = bad(changed(subject, "node02", addresses=(("eth0", "192.0.2.12"),)))
-    assert result.detail == "10.1.0.12 is on none of its interfaces; it has 192.0.2.12 (eth0)"
+    (result,) = bad(changed(subject, "node02", addresses=(("bond0", "192.0.2.12"),)))
+    assert result.detail == "10.1.0.12 is on none of its interfaces; it has 192.0.2.12 (bond0)"
     assert "orc_address" in (result.hint or "")
+
+
+def test_an_ipv6_address_that_the_host_does_not_have(subject: Subject) -> None:
+    own = (("lo", "::1"), ("bond0", "fe80::1"), ("bond0", "fd00::11"), ("bond0", "10.1.0.11"))
+    nodes = [replace(node, address="fd00:0::11") for node in subject.nodes[:1]]
+    assert bad(changed(replace(subject, nodes=nodes), "node01", addresses=own)) == []
+    nodes = [replace(node, address="fd00::12") for node in nodes]
+    (result,) = bad(changed(replace(subject, nodes=nodes), "node01", addresses=own))
+    assert result.detail == "fd00::12 is on none of its interfaces; it has fd00::11 (bond0)"
+
+
+def test_an_interface_that_the_host_does_not_have(subject: Subject) -> None:
+    """The address is there, but NCCL and Gloo are told another interface."""
+    (result,) = bad(changed(subject, "node02", addresses=(("eth0", "10.1.0.12"),)))
+    assert result.detail == "there is no interface bond0 with an address; there are eth0"
+    assert "orc_interface" in (result.hint or "")
 
 
 def test_a_port_that_is_held_is_named_with_its_owner(subject: Subject) -> None:
