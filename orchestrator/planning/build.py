@@ -10,6 +10,7 @@ from orchestrator.facts.host_facts import HostFacts
 from orchestrator.image_reference import checked_image
 from orchestrator.inventory.load import Inventory
 from orchestrator.planning.address import url
+from orchestrator.planning.environment_checks import check_environments
 from orchestrator.planning.gpu_memory import memory_notes
 from orchestrator.planning.hosts import choose_hardware, hosts_of, slots
 from orchestrator.planning.kv_store import plan_kv_store
@@ -90,7 +91,9 @@ def plan(
         image,
         allotment,
     )
+    services = store.services if store else ()
     _check_reach(layout, places, router, recipe)
+    check_environments(layout, nodes, (*services, *([router] if router else ())))
     if router is not None:
         nodes = reserving(nodes, router)
     plan = Plan(
@@ -104,7 +107,7 @@ def plan(
         nodes=nodes,
         endpoints=tuple(_endpoints(nodes)),
         router=router,
-        services=store.services if store else (),
+        services=services,
         notes=(
             *recipe.notes,
             *layout.notes,

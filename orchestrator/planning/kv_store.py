@@ -23,6 +23,7 @@ from orchestrator.secret import holds_login, is_secret_name
 from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.ports import PortAllotment, port_use
 
+STORE_VARIABLE = "MOONCAKE_CONFIG_PATH"
 CONFIG_FILE = "/etc/orc/mooncake.json"  # in every container that uses the store
 MASTER_PORT = 50051
 MASTER_METRICS_PORT = 9003

@@ -11,7 +11,7 @@ from orchestrator.planning.address import listen_address, url
 from orchestrator.planning.draining import drain_environment, drain_files, drainable
 from orchestrator.planning.environment import node_environment
 from orchestrator.planning.health_check import endpoint_check
-from orchestrator.planning.kv_store import CONFIG_FILE
+from orchestrator.planning.kv_store import CONFIG_FILE, STORE_VARIABLE
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.model_files import volumes
 from orchestrator.recipes.arguments import canonical, flag_value, with_argument
@@ -54,7 +54,8 @@ def node_spec(
         node, head, layout, parts.env, host.settings, own_env, deployment.health.timeout
     )
     if store_config is not None:
-        env["MOONCAKE_CONFIG_PATH"] = CONFIG_FILE
+        _refuse_own_store(host, own_env)
+        env[STORE_VARIABLE] = CONFIG_FILE
     if recipe.hardware.brand == "AMD" and len(node.gpus) < recipe.hardware.gpu_count:
         env.setdefault("HIP_VISIBLE_DEVICES", ",".join(map(str, node.gpus)))
     files = {CONFIG_FILE: store_config} if store_config is not None else {}
@@ -115,6 +116,16 @@ def _refuse_secret_arguments(parts: CommandParts) -> None:
                 why="every user of the host can read it there",
                 hint=f"give it in the environment: env.{variable or 'NAME'}, or orc_env",
             )
+
+
+def _refuse_own_store(host: Host, own_env: Mapping[str, str | Secret]) -> None:
+    if STORE_VARIABLE in own_env or STORE_VARIABLE in host.settings.env:
+        raise PlanError(
+            f"{STORE_VARIABLE} is set by you, and the KV store's file is given by orc",
+            where=host.name,
+            why="the instances and the store must have one configuration",
+            hint="take it out of env and orc_env, and set what differs: kv_store.KEY",
+        )
 
 
 def _labels(name: str, node: Node, layout: Layout, served: str) -> dict[str, str]:
