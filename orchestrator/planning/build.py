@@ -113,6 +113,7 @@ def plan(
             *layout.notes,
             *memory_notes(layout, hosts, profile),
             *check_one_model(recipe.model, shapes, [node.slot.host for node in layout.nodes]),
+            *(store.notes if store else ()),
             *_notes(layout, router, deployment),
         ),
         mixture_of_experts=recipe.mixture_of_experts,

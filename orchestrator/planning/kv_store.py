@@ -8,8 +8,9 @@ is `python3 -m mooncake.mooncake_store_service --config FILE` with a REST port (
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +21,16 @@ from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.service import KV_STORE_GROUP, Service, service_spec
 from orchestrator.recipes.taxonomy import KvStoreFile
 from orchestrator.secret import holds_login, is_secret_name
+from orchestrator.topology.addresses import is_loopback, no_address
 from orchestrator.topology.layout import Layout, Slot
-from orchestrator.topology.ports import PortAllotment, port_use
+from orchestrator.topology.ports import LAST_PORT, PortAllotment, port_use
 
 STORE_VARIABLE = "MOONCAKE_CONFIG_PATH"
 CONFIG_FILE = "/etc/orc/mooncake.json"  # in every container that uses the store
 MASTER_PORT = 50051
 MASTER_METRICS_PORT = 9003
 STORE_PORT = 8080
+_MASTER = "master_server_address"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class KvStore:
 
     instance_config: str  # JSON, for CONFIG_FILE
     services: tuple[LaunchSpec, ...]  # master first, then a store service on each host
+    notes: tuple[str, ...] = ()
 
 
 def plan_kv_store(
@@ -49,36 +53,42 @@ def plan_kv_store(
     """The store of `layout`: its master on the first host, and where the store is centralized a
     store service on every host that serves.
 
-    The deployment's `kv_store` goes over the configuration. Raises PlanError for a key that
-    Mooncake's configuration does not have.
+    The deployment's `kv_store` goes over the configuration; with a `master_server_address` the
+    store has that master, and none of its own. Raises PlanError for a key that Mooncake's
+    configuration does not have, and for a master that the hosts cannot meet.
     """
     slots = list({node.slot.host: node.slot for node in layout.nodes}.values())
     head = slots[0]
-    rpc = ports.take(head.host, port_use("mooncake", "kv_master", KV_STORE_GROUP, 0), MASTER_PORT)
-    metrics = ports.take(
-        head.host,
-        port_use("mooncake_metrics", "kv_master", KV_STORE_GROUP, 0),
-        MASTER_METRICS_PORT,
-    )
-    master = _bracketed(head.address, rpc)
-    instance = _config(store.mooncake_vllm_config.template, store, deployment, master, hosts, head)
     keeper = store.mooncake_store_config
-    group_size = 1 + (len(slots) if keeper else 0)
-    services = [
-        service_spec(
-            Service(
-                role="kv_master",
-                slot=head,
-                command=_master_command(store, rpc, metrics),
-                ports={"mooncake": rpc, "mooncake_metrics": metrics},
-                group_size=group_size,
-            ),
-            hosts[head.host],
-            deployment,
-            image,
+    services: list[LaunchSpec] = []
+    notes: tuple[str, ...] = ()
+    if _MASTER in deployment.kv_store:
+        master = _own_master(deployment.kv_store[_MASTER], slots)
+        group_size = len(slots)
+        notes = (
+            f"the KV store's master is yours, at {master}: none is started, and orc does not "
+            "look after it",
         )
-    ]
-    for rank, slot in enumerate(slots if keeper else (), start=1):
+    else:
+        rpc, metrics = _master_ports(head, ports)
+        master = _bracketed(head.address, rpc)
+        group_size = 1 + (len(slots) if keeper else 0)
+        services.append(
+            service_spec(
+                Service(
+                    role="kv_master",
+                    slot=head,
+                    command=_master_command(store, rpc, metrics),
+                    ports={"mooncake": rpc, "mooncake_metrics": metrics},
+                    group_size=group_size,
+                ),
+                hosts[head.host],
+                deployment,
+                image,
+            )
+        )
+    instance = _config(store.mooncake_vllm_config.template, store, deployment, master, hosts, head)
+    for rank, slot in enumerate(slots if keeper else (), start=len(services)):
         assert keeper is not None
         use = port_use("mooncake_store", "kv_store", KV_STORE_GROUP, rank)
         port = ports.take(slot.host, use, STORE_PORT)
@@ -100,7 +110,41 @@ def plan_kv_store(
                 image,
             )
         )
-    return KvStore(_text(instance), tuple(services))
+    return KvStore(_text(instance), tuple(services), notes)
+
+
+def _master_ports(head: Slot, ports: PortAllotment) -> tuple[int, int]:
+    """Of its RPC and of its metrics."""
+
+    def take(use: str, wanted: int) -> int:
+        return ports.take(head.host, port_use(use, "kv_master", KV_STORE_GROUP, 0), wanted)
+
+    return take("mooncake", MASTER_PORT), take("mooncake_metrics", MASTER_METRICS_PORT)
+
+
+def _own_master(given: str | int | bool, slots: Sequence[Slot]) -> str:
+    """The address of a master that the user runs; several of them are found by `etcd://`."""
+    address = str(given)
+    if address.startswith("etcd://"):
+        return address
+    host, _, port = address.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    why = None
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or not 1 <= int(port) <= LAST_PORT:
+        why = "it is HOST:PORT"
+    elif (":" in bare) != (bare != host):
+        why = "an IPv6 address, and no other, stands in brackets before a port"
+    elif len(slots) > 1 and is_loopback(bare):
+        why = "a loopback address is another machine on each of the hosts"
+    why = why or no_address(bare)
+    if why is not None:
+        raise PlanError(
+            f"kv_store.{_MASTER} is {address!r}",
+            why=f"{why}; {', '.join(slot.host for slot in slots[:8])} ask it who holds which block",
+            hint="the address and port of your mooncake_master, such as 10.1.0.9:50051, or leave "
+            "it out and orc starts one",
+        )
+    return address
 
 
 def _master_command(store: KvStoreFile, rpc: int, metrics: int) -> tuple[str, ...]:

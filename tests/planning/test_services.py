@@ -12,6 +12,7 @@ from orchestrator import Catalog, Deployment, Plan, plan
 from orchestrator.deployment import Router
 from orchestrator.errors import PlanError
 from orchestrator.facts.host_facts import HostFacts
+from orchestrator.planning.kv_store import CONFIG_FILE
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.planning.port_use import ports_in_use
 from tests.planning.builders import RACK, inventory, make_plan
@@ -172,6 +173,49 @@ def test_a_centralized_store_has_a_service_on_every_host_and_instances_lend_noth
     assert instance["global_segment_size"] == 0
     assert first.ports == {"mooncake_store": 8080}
     assert master.ports == {"mooncake": 50051, "mooncake_metrics": 9003}
+
+
+@pytest.mark.parametrize("address", ["10.1.0.9:50051", "store.rack:50051", "[fd00::9]:50051"])
+def test_a_master_of_the_users_own_takes_the_place_of_ours(tmp_path: Path, address: str) -> None:
+    given = {"kv_store": {"master_server_address": address}, "instances": 2}
+    plan = replicas(tmp_path, kv_offload=DISTRIBUTED, **given)
+    assert plan.services == ()
+    assert f"the KV store's master is yours, at {address}" in "\n".join(plan.notes)
+    configs = [json.loads(node.container.files[CONFIG_FILE]) for node in plan.nodes]
+    assert {config["master_server_address"] for config in configs} == {address}
+    centralized = replicas(tmp_path, kv_offload=CENTRALIZED, **given)
+    assert [(s.role, s.rank) for s in centralized.services] == [("kv_store", 0), ("kv_store", 1)]
+    assert {s.container.labels["orc.nodes"] for s in centralized.services} == {"2"}
+    config = json.loads(centralized.services[0].container.files[CONFIG_FILE])
+    assert config["master_server_address"] == address
+
+
+def test_masters_found_by_etcd_are_not_looked_into(tmp_path: Path) -> None:
+    entry = {"master_server_address": "etcd://10.1.0.9:2379;10.1.0.10:2379"}
+    assert replicas(tmp_path, kv_offload=DISTRIBUTED, kv_store=entry).services == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("10.1.0.9", "it is HOST:PORT"),
+        ("50051", "it is HOST:PORT"),
+        ("10.1.0.9:0", "it is HOST:PORT"),
+        ("10.1.0.9:port", "it is HOST:PORT"),
+        ("0.0.0.0:50051", "every interface"),
+        ("10.1.0.300:50051", "neither an IP address nor a host name"),
+        ("127.0.0.1:50051", "a loopback address is another machine on each"),
+        ("localhost:50051", "a loopback address is another machine on each"),
+        ("fd00::9:50051", "an IPv6 address, and no other"),
+        ("[10.1.0.9]:50051", "an IPv6 address, and no other"),
+    ],
+)
+def test_a_master_that_the_hosts_cannot_meet_is_refused(
+    tmp_path: Path, address: str, why: str
+) -> None:
+    store = {"kv_offload": DISTRIBUTED, "instances": 2}
+    with pytest.raises(PlanError, match=rf"kv_store\.master_server_address is (.|\n)*{why}"):
+        replicas(tmp_path, **store, kv_store={"master_server_address": address})
 
 
 def test_rdma_is_used_where_the_hosts_have_it(tmp_path: Path) -> None:
