@@ -62,6 +62,7 @@ class Run:
     aside: set[str] = field(default_factory=set)  # ids of the containers that it put aside
     unproven: set[int] = field(default_factory=set)  # a roll began them, and they never served
     stopped_replicas: set[int] = field(default_factory=set)  # that it stopped to start them anew
+    replaces: set[str] = field(default_factory=set)  # ids of containers that a roll found
     rolled: set[int] = field(default_factory=set)  # replicas that serve again after it
     put_back: set[int] = field(default_factory=set)  # those of them with the spec before
     endpoints: dict[Target, EndpointCheck] = field(default_factory=dict)

@@ -121,6 +121,7 @@ def test_a_replica_that_could_not_be_put_aside_goes_on_serving(
     try:
         rolled = orc("roll", *words, "--set", "env.MARK=new", timeout=60)
         assert rolled.status == 2, rolled.text
+        assert "rolled until then: none" in rolled.text
         assert_serves(fleet, old)
     finally:
         fleet.host("node02").docker("rm", "-f", f"{FOLLOWER}-before")

@@ -62,6 +62,7 @@ def perform(run: Run, arguments: ChooseReplicasArguments, report: Report) -> Non
         planned = {node.replica for node in run.planned.nodes}
         numbers = sorted(planned | set(seen.numbers))
         run.rolling = tuple(n for n in numbers if n in left or run.starts(n))
+        run.replaces = {s.id for n in run.rolling if run.starts(n) for s in seen.of(n)}
     elif arguments.mode == "same":
         run.rolling = tuple(number for number in seen.numbers if number not in done)
     else:

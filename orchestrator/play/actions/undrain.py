@@ -35,7 +35,9 @@ def perform(run: Run, _: UndrainArguments, report: Report) -> None:
             else:
                 put_back_worker(run, seen, target.url)
             report(HostResult(target.host, "changed" if seen.router else "ok", text, replica))
-        if seen.targets(replica) and not run.check:
+        # What the roll could not stop, or put back, is put into the router again, and not rolled.
+        old = any(state.id in run.replaces for state in seen.of(replica))
+        if seen.targets(replica) and not run.check and not old:
             run.rolled.add(replica)
 
 
