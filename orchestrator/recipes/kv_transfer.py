@@ -68,10 +68,20 @@ def check_kv_transfer(arguments: Collection[Argument], pool: str) -> None:
         )
 
 
-def check_kv_store(arguments: Collection[Argument], store: str) -> None:
-    """Raises InputError where the instances of a KV store would have no connector to it."""
-    if not kv_connectors(arguments):
+def check_kv_offload(
+    arguments: Collection[Argument], offload: Collection[Argument], name: str | None
+) -> None:
+    """Raises InputError where a connector that kv_offload = `name` brought is not there any more.
+
+    `offload` are the arguments that it brought; only the user's own come after them.
+    """
+    missing = dict.fromkeys(kv_connectors(offload))
+    for kept in ("MultiConnector", *kv_connectors(arguments)):
+        missing.pop(kept, None)
+    if missing:
         raise InputError(
-            f"kv_offload = {store}, but {FLAG} says no connector, so nothing would use the store",
+            f"kv_offload = {name} brings {', '.join(missing)}, which {FLAG} of your args leaves "
+            "out",
+            why="nothing would use it",
             hint="leave kv-transfer-config out of args, or kv_offload",
         )

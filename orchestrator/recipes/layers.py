@@ -27,6 +27,7 @@ NVL4_ONLY = frozenset(
     }
 )
 PARALLEL = "parallel sizes"
+KV_OFFLOAD = ("KV offload ", "KV store ")  # how the names of its layers begin
 
 
 @dataclass(frozen=True, slots=True)

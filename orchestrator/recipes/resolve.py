@@ -17,8 +17,8 @@ from orchestrator.recipes.arguments import (
     without,
 )
 from orchestrator.recipes.image import device_flags, image
-from orchestrator.recipes.kv_transfer import check_kv_store, check_kv_transfer
-from orchestrator.recipes.layers import PARALLEL, Layer, layers
+from orchestrator.recipes.kv_transfer import check_kv_offload, check_kv_transfer
+from orchestrator.recipes.layers import KV_OFFLOAD, PARALLEL, Layer, layers
 from orchestrator.recipes.layout_flags import constraint_flags, layout_flags
 from orchestrator.recipes.recommend import minimum_gpus, recommended_tensor_size, variant_memory
 from orchestrator.recipes.resolved import (
@@ -115,10 +115,11 @@ def _parts(
     constraints = constraint_flags(selection.strategy)
     fixed = {item.flag: value_of(item) for item in laid.kept if item.flag in constraints}
     check_arguments(laid.kept, constraints, deployment)
+    offload = [layer for layer in stack if layer.name.startswith(KV_OFFLOAD)]
+    brought = [one for layer in offload for one in parse(layer.arguments, layer.name)]
+    check_kv_offload(laid.kept, brought, selection.kv_offload)
     if pool is not None:
         check_kv_transfer(laid.kept, pool.role)
-    elif selection.kv_store is not None:
-        check_kv_store(laid.kept, selection.kv_store.name)
     arguments = [item for item in laid.kept if item.flag not in constraints]
     position = sum(1 for item in arguments if item.layer in laid.before)
     env = {name: value for name, (value, _) in lay_environment(stack, deployment.env).items()}

@@ -110,7 +110,17 @@ WHOLE = "is a whole number from 1 up, not"
         (
             {"kv-transfer-config": {}},
             {"strategy": "single_node_tp", "kv_offload": "kv_store_distributed_mooncake"},
-            "nothing would use the store",
+            "kv_offload = kv_store_distributed_mooncake brings MooncakeStoreConnector, which",
+        ),
+        (
+            {"kv-transf.kv_connector": "NixlConnector"},
+            {"strategy": "single_node_tp", "kv_offload": "simple"},
+            "kv_offload = simple brings SimpleCPUOffloadConnector, which --kv-transfer-config of",
+        ),
+        (
+            {"kv-transfer-config": NIXL},
+            {"strategy": "pd_cluster", "kv_offload": "kv_store_distributed_mooncake"},
+            "brings MooncakeStoreConnector, which --kv-transfer-config of your args leaves out",
         ),
     ],
 )
