@@ -1,4 +1,7 @@
-"""Starts that fail, with real vLLM: known in seconds, with the last lines and a cause."""
+"""Starts that fail: known in seconds, with the last lines and a cause.
+
+With real vLLM, but for the hosts that drop off: there loading must not end meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,15 @@ pytestmark = [pytest.mark.fleet, pytest.mark.vllm, pytest.mark.alone]
 WAITING = "TASK [Wait until every replica answers a completion]"
 
 
-def selection(fleet: Fleet) -> tuple[str, ...]:
+def selection(fleet: Fleet, image: str | None = None) -> tuple[str, ...]:
     return (
         *(*TINY, "--strategy", "multi_node_tp", "--nodes", "2", "--name", "bad"),
-        *("--image", fleet.image),
+        *("--image", image or fleet.image),
     )
+
+
+def loads_for_hours(fleet: Fleet) -> tuple[str, ...]:
+    return (*selection(fleet, fleet.fast_image), "--set", "env.STANDIN_LOAD_SECONDS=3600")
 
 
 def states(fleet: Fleet) -> dict[str, str]:
@@ -82,7 +89,7 @@ def test_a_start_that_takes_too_long_fails_at_its_deadline(fleet: Fleet, orc: Or
 
 def test_a_host_that_drops_off_while_loading_is_waited_for(fleet: Fleet, orc: Orc) -> None:
     orc = impatient(orc)
-    up = orc.start("up", *selection(fleet))
+    up = orc.start("up", *loads_for_hours(fleet))
     orc.wait_for_output(WAITING)
     time.sleep(2)
     fleet.link_down("node02")
@@ -99,7 +106,7 @@ def test_what_is_not_known_of_a_host_that_dropped_off_is_not_told_as_stopped(
     fleet: Fleet, orc: Orc
 ) -> None:
     orc = impatient(orc)
-    up = orc.start("up", *selection(fleet))
+    up = orc.start("up", *loads_for_hours(fleet))
     orc.wait_for_output(WAITING)
     time.sleep(1)
     fleet.link_down("node02")
