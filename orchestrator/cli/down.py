@@ -67,7 +67,8 @@ def _confirm(names: list[str], seen: Observation, sure: bool) -> None:
         count = len(seen.everything(name))
         hosts = ", ".join(dict.fromkeys(state.host for state in seen.everything(name)))
         if count:
-            typer.confirm(f"Stop {name} ({count} containers on {hosts})?", abort=True, err=True)
+            containers = f"{count} container{'s' * (count > 1)}"
+            typer.confirm(f"Stop {name} ({containers} on {hosts})?", abort=True, err=True)
 
 
 def _down(opened: Session, name: str, seen: Observation, check: bool, request: Request) -> int:

@@ -137,7 +137,7 @@ def roll(
 
 def _batch(text: str) -> int | str:
     if not re.fullmatch(r"[1-9]\d*%?", text):
-        raise UsageError(f"--max-unavailable is a number or a percentage, not {text!r}")
+        raise UsageError(f"--max-unavailable is a number from 1 up or a percentage, not {text!r}")
     return text if text.endswith("%") else int(text)
 
 

@@ -33,6 +33,8 @@ from orchestrator.topology.layout import Layout, Slot
 from orchestrator.topology.placement import Placement
 from orchestrator.topology.ports import PortAllotment, PortUse
 
+_DRAFTS_OF_HIDDEN_STATES = ("eagle3", "dflash", "dspark")
+
 
 def plan(
     inventory: Inventory,
@@ -114,6 +116,7 @@ def plan(
             *memory_notes(layout, hosts, profile),
             *check_one_model(recipe.model, shapes, [node.slot.host for node in layout.nodes]),
             *(store.notes if store else ()),
+            *_draft_notes(layout, recipe),
             *_notes(layout, router, deployment),
         ),
         mixture_of_experts=recipe.mixture_of_experts,
@@ -206,3 +209,22 @@ def _notes(layout: Layout, router: LaunchSpec | None, deployment: Deployment) ->
     if router is not None and not (deployment.router and deployment.router.image):
         notes.append(image_note(router))
     return notes
+
+
+def _draft_notes(layout: Layout, recipe: ResolvedRecipe) -> list[str]:
+    """Draft models that read hidden states of every stage: few models hand them on.
+
+    Which ones is in vLLM's code for the model and in none of its files (0.32.0,
+    `verify_supports_aux_hidden_states_over_pp` of the v2 model runner).
+    """
+    parts = {role: pool.parts for role, pool in recipe.pools.items()}
+    notes = []
+    for role, sizes in layout.sizes.items():
+        method = parts.get(role, recipe.parts).setting("--speculative-config", "method")
+        if sizes.pipeline > 1 and method in _DRAFTS_OF_HIDDEN_STATES:
+            notes.append(
+                f"speculative decoding by {method} over {sizes.pipeline} pipeline stages: vLLM "
+                "0.32.0 has it for few models, and ends after loading for any other; without it: "
+                "features: [-spec_decoding], or args: {speculative-config: null}"
+            )
+    return list(dict.fromkeys(notes))

@@ -14,7 +14,11 @@ KIMI = {"recipe": "moonshotai/Kimi-K2.6"}
 
 # Name: hosts, more host variables, selection.
 CASES: dict[str, tuple[int, str, dict[str, Any]]] = {
-    "pipeline over two hosts": (2, "", {**KIMI, "strategy": "multi_node_tp_pp"}),
+    "pipeline over two hosts": (
+        2,
+        "",
+        {**KIMI, "strategy": "multi_node_tp_pp", "features": ["-spec_decoding"]},
+    ),
     "a host left over": (3, "", {**KIMI, "strategy": "multi_node_tp_pp", "nodes": 2}),
     "four stages on two hosts": (
         2,

@@ -34,6 +34,23 @@ def test_kimi_k2_6_over_two_h200_nodes(tmp_path: Path) -> None:
     assert [(end.host, end.url) for end in plan.endpoints] == [("node01", "http://10.1.0.11:8000")]
 
 
+@pytest.mark.parametrize(
+    ("selection", "noted"),
+    [
+        ({}, True),
+        ({"features": ["-spec_decoding"]}, False),
+        ({"args": {"speculative-config": None}}, False),
+        ({"args": {"speculative-config": {"method": "ngram"}}}, False),
+        ({"strategy": "multi_node_tp"}, False),
+    ],
+)
+def test_a_draft_that_reads_the_states_of_every_stage_is_noted(
+    tmp_path: Path, selection: dict[str, Any], noted: bool
+) -> None:
+    plan = make_plan(tmp_path, nodes=2, **selection)
+    assert any("eagle3 over 2 pipeline stages" in note for note in plan.notes) is noted
+
+
 def test_nodes_differ_only_in_rank_flags_and_addresses(tmp_path: Path) -> None:
     head, worker = make_plan(tmp_path).nodes
     rank = ["--node-rank", "1", "--headless"]
