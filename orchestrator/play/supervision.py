@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from orchestrator.errors import ErrorGroup, ExitStatus, OrcError
+from orchestrator.errors import ErrorGroup, ExitStatus, OrcError, nearest
 from orchestrator.events.event import Emit, Event
 from orchestrator.health.failure import explain_failure
 from orchestrator.health.group_look import (
@@ -126,9 +126,12 @@ class Supervisor:
     def _say_begin(self, looks: Mapping[str, HostLook]) -> None:
         for host, why in unknown_hosts(looks).items():
             self._emit(Event("warning", f"{why}; what runs there is unknown", host=host))
-        if not self._wanted(remember({}, looks)):
+        groups = remember({}, looks)
+        if not self._wanted(groups):
             text = f"nothing of {self.name} is there" if self.name else "nothing is deployed"
-            self._emit(Event("note", f"{text} yet; waiting for it"))
+            near = nearest(self.name or "", {name for name, _ in groups})
+            asked = f"; did you mean {near!r}?" if near else ""
+            self._emit(Event("note", f"{text} yet; waiting for it{asked}"))
 
     def _wanted(self, groups: Mapping[GroupKey, Members]) -> dict[GroupKey, Members]:
         return {k: members for k, members in groups.items() if self.name in (None, k[0])}

@@ -61,6 +61,8 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
     if recipe.omni is None:  # vLLM-Omni has flags of its own
         yours = [one for part in everything for one in part.arguments if one.layer == USER]
         notes += unknown_flags(yours)
+    companions = tuple(_companions(selection))
+    notes += map(_companion_note, companions)
     return ResolvedRecipe(
         recipe=selection.name,
         model=model,
@@ -95,7 +97,7 @@ def resolve(selection: Selection, deployment: Deployment) -> ResolvedRecipe:
         pools=pools,
         kv_offload=selection.kv_offload,
         kv_store=selection.kv_store,
-        companions=tuple(_companions(selection)),
+        companions=companions,
         router=(selection.kv_store.router if selection.kv_store else None) or strategy.router,
     )
 
@@ -207,6 +209,14 @@ def _companions(selection: Selection) -> list[CompanionProcess]:
         for name, companion in found
         if companion and selection.kv_store is None
     ]
+
+
+def _companion_note(companion: CompanionProcess) -> str:
+    command = " ".join(companion.command.replace("\\\n", " ").split())
+    return (
+        f"{companion.label} has to run on every host of an engine before it, and orc does not "
+        f"start it: {command}"
+    )
 
 
 def fewest(text: str | None) -> float | None:

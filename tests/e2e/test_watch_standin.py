@@ -63,6 +63,13 @@ def test_a_host_that_is_cut_off_is_waited_for_and_nothing_is_touched(
     assert orc("status", two).status == 0
 
 
+def test_a_name_that_is_not_there_yet_is_waited_for_and_the_nearest_one_said(
+    orc: Orc, two: str, tmp_path: Path
+) -> None:
+    with watching(orc, tmp_path, "twoo", *QUICK) as watch:
+        watch.wait_for("nothing of twoo is there yet; waiting for it; did you mean 'two'?")
+
+
 @pytest.mark.parametrize("crash", [True, False], ids=["killed", "stopped"])
 def test_a_docker_that_is_gone_is_waited_for_and_then_the_group_restarted(
     fleet: Fleet, orc: Orc, two: str, tmp_path: Path, crash: bool

@@ -162,6 +162,8 @@ def test_a_kv_offload_comes_last_with_its_companion(own: Catalog) -> None:
     assert found.arguments[-1].tokens[0] == "--kv-transfer-config"
     assert "LMCacheMPConnector" in found.arguments[-1].tokens[1]
     assert [companion.label for companion in found.companions] == ["LMCache server"]
+    [note] = [note for note in found.notes if note.startswith("LMCache server has to run on ")]
+    assert "orc does not start it: lmcache server --port 5555 --http-port 8080 --l1" in note
 
 
 def test_a_kv_store_composes_with_a_strategy_and_with_pools(own: Catalog) -> None:
