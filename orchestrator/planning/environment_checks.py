@@ -18,7 +18,7 @@ from orchestrator.planning.environment import (
     meets_others,
     side_channel_port,
 )
-from orchestrator.planning.kv_store import STORE_VARIABLE
+from orchestrator.planning.kv_store import CONFIG_FILE, STORE_VARIABLE
 from orchestrator.planning.launch_spec import LaunchSpec
 from orchestrator.topology.addresses import is_loopback, no_address
 from orchestrator.topology.build import SIDE_CHANNEL_PORT
@@ -54,7 +54,12 @@ def check_environments(
         _check_gpus(spec)
         _check_ports(spec, ports.get(spec.host, {}))
     _check_addresses(layout, specs, together=bool(services))
-    _check_hash_seeds([spec for spec in specs if STORE_VARIABLE in spec.env])
+    _check_hash_seeds([spec for spec in specs if _stores(spec)])
+
+
+def _stores(spec: LaunchSpec) -> bool:
+    """Whether it is an instance of a planned KV store; the variable may be the user's own."""
+    return spec.env.get(STORE_VARIABLE) == CONFIG_FILE
 
 
 def _text(spec: LaunchSpec, name: str) -> str | None:
@@ -153,7 +158,7 @@ def _check_addresses(layout: Layout, specs: Sequence[LaunchSpec], *, together: b
     seen: dict[tuple[str, str, int | None], str] = {}
     hosts = {spec.host for spec in specs}
     for node, spec in zip(layout.nodes, specs, strict=True):
-        stored = STORE_VARIABLE in spec.env
+        stored = _stores(spec)
         meets = len(hosts) > 1 and meets_others(node, layout, stored)
         for name in _ADDRESSES:
             given = _text(spec, name)

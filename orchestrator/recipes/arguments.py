@@ -153,9 +153,11 @@ def from_mapping(values: Mapping[str, object], layer: str) -> tuple[list[Argumen
 
     A text or number is the flag's value, true the flag alone, false its `--no-` form, null
     removes the flag, a list of plain values is several words, and a mapping or a list of
-    mappings is JSON. Keys are flags in any spelling that vLLM takes, with or without the leading
-    hyphens; the last key of a flag counts. Raises InputError for the abbreviation of several
-    flags and for a short form that there is not: vLLM refuses both (0.32.0).
+    mappings is JSON. Behind a dotted key, which names a place in a flag's JSON, all but text is
+    JSON, since vLLM's parser wants one word there (0.32.0). Keys are flags in any spelling that
+    vLLM takes, with or without the leading hyphens; the last key of a flag counts. Raises
+    InputError for the abbreviation of several flags and for a short form that there is not:
+    vLLM refuses both (0.32.0).
     """
     arguments: dict[str, Argument] = {}
     removed: set[str] = set()
@@ -189,11 +191,14 @@ def _check_key(key: str, flag: Flag, value: object) -> None:
 
 def _words(flag: Flag, value: object) -> tuple[str, ...]:
     name = flag.name
-    if isinstance(value, bool):
+    inside = "." in name and not isinstance(value, str)
+    if isinstance(value, bool) and not inside:
         positive = value is not flag.negated
         return (name,) if positive else ("--no-" + name.removeprefix("--"),)
-    if isinstance(value, Mapping) or (
-        isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value)
+    if (
+        inside
+        or isinstance(value, Mapping)
+        or (isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value))
     ):
         return (name, json.dumps(value, separators=(",", ":"), ensure_ascii=False))
     if isinstance(value, list):

@@ -102,9 +102,15 @@ class CommandParts:
         return value if equals else " ".join(found.tokens[1:])
 
     def setting(self, flag: str, key: str) -> object:
-        """What stands under `key` in the JSON of `flag`, or behind its dotted form; else None."""
+        """What stands under `key` in the JSON of `flag`, or behind its dotted form; else None.
+
+        A dotted value is JSON where it can be, and text else, as vLLM reads it (0.32.0).
+        """
         if (dotted := self.value(f"{flag}.{key}")) is not None:
-            return dotted
+            try:
+                return json.loads(dotted)
+            except (ValueError, RecursionError):
+                return dotted
         try:
             config = json.loads(self.value(flag) or "{}")
         except (ValueError, RecursionError):

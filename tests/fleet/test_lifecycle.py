@@ -73,8 +73,8 @@ def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def strangers() -> Iterator[list[subprocess.Popen[bytes]]]:
     """What looks like a fleet's and is not: a namespace and processes of other names."""
     run(["ip", "netns", "add", STRANGER])
-    inside = subprocess.Popen(["nsenter", f"--net=/run/netns/{STRANGER}", "sleep", "600"])
-    registry = subprocess.Popen(["bash", "-c", "exec -a docker-registry sleep 600"])
+    inside = subprocess.Popen(["nsenter", f"--net=/run/netns/{STRANGER}", "sleep", "infinity"])
+    registry = subprocess.Popen(["bash", "-c", "exec -a docker-registry sleep infinity"])
     processes = [inside, registry]
     yield processes
     for process in processes:

@@ -90,6 +90,7 @@ def test_a_variable_that_contradicts_the_plan_is_refused(
         ({**ALONE, "replicas": 2}, "VLLM_HOST_IP", "127.0.0.1"),
         (STORE, "PYTHONHASHSEED", "42"),
         (ALONE, "PYTHONHASHSEED", "random"),
+        (ALONE, "MOONCAKE_CONFIG_PATH", "/a.json"),  # of a store that orc does not plan
         (ALONE, "VLLM_PORT", "21000"),
         (POOLS, NIXL, "7000"),  # it is allotted so
         (SPLIT, "NCCL_SOCKET_IFNAME", "=ib0"),

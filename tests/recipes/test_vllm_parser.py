@@ -13,7 +13,7 @@ import pytest
 from orchestrator.cli.recipe_commands import node_commands
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
-from orchestrator.recipes.arguments import canonical, parse
+from orchestrator.recipes.arguments import canonical, from_mapping, parse
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.flags import ALIASES, FLAGS_FILE
 from orchestrator.recipes.recommend import (
@@ -139,6 +139,19 @@ def test_our_aliases_are_vllms_own(options: list[list[str]]) -> None:
                 theirs[word] = flag
     assert theirs == {short: flag for short, flag in ALIASES.items() if short != "-O"}
     assert canonical("-O3").name == "--optimization-level"
+
+
+def test_dotted_keys_of_every_kind_are_accepted(vllm_python: str) -> None:
+    given: dict[str, object] = {
+        "eplb-config.use_async": False,
+        "compilation-config.pass_config.fuse_norm_quant": True,
+        "compilation-config.cudagraph_capture_sizes": [1, 2, 4],
+        "compilation-config.cudagraph_mode": "NONE",
+    }
+    arguments, _ = from_mapping(given, "user")
+    words = ("model", *(word for argument in arguments for word in argument.tokens))
+    answer = parsed_by_vllm(vllm_python, [(*words, "--max-num-seqs", "64")])
+    assert answer["refused"] == {}
 
 
 def test_an_abbreviation_means_what_it_means_to_vllm(vllm_python: str) -> None:
