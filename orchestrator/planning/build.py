@@ -23,6 +23,7 @@ from orchestrator.planning.model_files import (
 from orchestrator.planning.node_spec import node_spec, pool_of
 from orchestrator.planning.plan import Endpoint, Plan
 from orchestrator.planning.router import image_note, plan_router, reserving
+from orchestrator.recipes.arguments import json_of
 from orchestrator.recipes.catalog import Catalog
 from orchestrator.recipes.resolved import ResolvedRecipe
 from orchestrator.runtime.scripts import environment_file
@@ -220,7 +221,8 @@ def _draft_notes(layout: Layout, recipe: ResolvedRecipe) -> list[str]:
     parts = {role: pool.parts for role, pool in recipe.pools.items()}
     notes = []
     for role, sizes in layout.sizes.items():
-        method = parts.get(role, recipe.parts).setting("--speculative-config", "method")
+        arguments = parts.get(role, recipe.parts).arguments
+        method = json_of(arguments, "--speculative-config").get("method")
         if sizes.pipeline > 1 and method in _DRAFTS_OF_HIDDEN_STATES:
             notes.append(
                 f"speculative decoding by {method} over {sizes.pipeline} pipeline stages: vLLM "

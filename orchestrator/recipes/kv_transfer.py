@@ -25,19 +25,22 @@ _ROLES = {
 }
 
 
-def kv_connectors(arguments: Collection[Argument]) -> tuple[str, ...]:
-    """The names of the connectors that are configured, those inside a MultiConnector as well."""
-    return tuple(_names(json_of(arguments, FLAG)))
+def kv_connectors(arguments: Collection[Argument]) -> dict[str, object]:
+    """The connectors that are configured, those inside a MultiConnector as well: name to kv_role.
+
+    A connector without a role has None there.
+    """
+    return dict(_connectors(json_of(arguments, FLAG)))
 
 
-def _names(config: Mapping[str, object]) -> Iterator[str]:
+def _connectors(config: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     name, more = config.get("kv_connector"), config.get("kv_connector_extra_config")
     inner = more.get("connectors") if isinstance(more, Mapping) else None
     if isinstance(name, str) and name:
-        yield name
+        yield name, config.get("kv_role")
     for one in inner if isinstance(inner, list) else ():
         if isinstance(one, Mapping):
-            yield from _names(one)
+            yield from _connectors(one)
 
 
 def check_kv_transfer(arguments: Collection[Argument], pool: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -100,22 +99,6 @@ class CommandParts:
             return None
         _, equals, value = found.tokens[0].partition("=")
         return value if equals else " ".join(found.tokens[1:])
-
-    def setting(self, flag: str, key: str) -> object:
-        """What stands under `key` in the JSON of `flag`, or behind its dotted form; else None.
-
-        A dotted value is JSON where it can be, and text else, as vLLM reads it (0.32.0).
-        """
-        if (dotted := self.value(f"{flag}.{key}")) is not None:
-            try:
-                return json.loads(dotted)
-            except (ValueError, RecursionError):
-                return dotted
-        try:
-            config = json.loads(self.value(flag) or "{}")
-        except (ValueError, RecursionError):
-            return None
-        return config.get(key) if isinstance(config, dict) else None
 
     def _argument(self, flag: str) -> Argument | None:
         return next((item for item in self.arguments if item.flag == flag), None)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orchestrator.errors import PlanError
+from orchestrator.recipes.arguments import json_of
 from orchestrator.recipes.resolved import CommandParts, ModelShape, ResolvedRecipe
 from orchestrator.topology.group import Group
 from orchestrator.topology.layout import Sizes
@@ -96,7 +97,8 @@ def _missing(parts: CommandParts) -> Iterator[PlanError]:
 def _not_alone(engine: EngineConfig) -> Iterator[PlanError]:
     for name, sizes in _ALONE:
         flag, _, key = name.partition(".")
-        on = engine.parts.setting(flag, key) if key else engine.parts.has(flag)
+        said = json_of(engine.parts.arguments, flag)
+        on = said.get(key) if key else engine.parts.has(flag)
         for size in sizes if on else ():
             if flag == "--enable-hc-sp" and engine.sizes.tensor == 1:
                 continue
@@ -112,7 +114,8 @@ def _not_alone(engine: EngineConfig) -> Iterator[PlanError]:
 def _check_load_balancer_of_experts(engine: EngineConfig) -> None:
     """Expert load balancing: somewhere to move experts to, and a device that can."""
     parts, sizes = engine.parts, engine.sizes
-    redundant = parts.setting("--eplb-config", "num_redundant_experts")
+    said = json_of(parts.arguments, "--eplb-config")
+    redundant = said.get("num_redundant_experts")
     if not parts.has("--enable-eplb"):
         if redundant not in (None, 0, "0"):
             raise PlanError(
@@ -133,8 +136,8 @@ def _check_load_balancer_of_experts(engine: EngineConfig) -> None:
             why="there is no other rank to move experts to",
             hint="a larger tensor or data size, or leave --enable-eplb out",
         )
-    communicator = parts.setting("--eplb-config", "communicator")
-    waits = parts.setting("--eplb-config", "use_async") in (False, "false", "False")
+    communicator = said.get("communicator")
+    waits = said.get("use_async") in (False, "false", "False")
     if communicator in ("torch_nccl", "pynccl") and not waits:
         raise PlanError(
             f"--eplb-config says communicator = {communicator}, with use_async",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import PlanError
+from orchestrator.recipes.arguments import json_of
 from orchestrator.recipes.resolved import CommandParts, ModelShape
 from orchestrator.topology.layout import Sizes
 from orchestrator.topology.sizes import Offer, UnworkableSizes, listed
@@ -32,7 +33,7 @@ def redundant_experts(parts: CommandParts) -> int | None:
     """The redundant experts that the arguments ask for; None without expert load balancing."""
     if not parts.has("--enable-eplb"):
         return None
-    given = str(parts.setting("--eplb-config", "num_redundant_experts") or 0)
+    given = str(json_of(parts.arguments, "--eplb-config").get("num_redundant_experts") or 0)
     return int(given) if given.isdecimal() else 0
 
 

@@ -7,9 +7,9 @@ and for AMD RocmPlatform.check_and_update_config.
 
 from __future__ import annotations
 
-import json
-
 from orchestrator.errors import PlanError
+from orchestrator.recipes.arguments import json_of
+from orchestrator.recipes.kv_transfer import kv_connectors
 from orchestrator.recipes.resolved import CommandParts, ModelShape
 from orchestrator.topology.layout import Sizes
 
@@ -32,7 +32,7 @@ def graph_mode(parts: CommandParts) -> str:
     """The CUDA graph mode that the arguments lead to, by its name."""
     if parts.has("--enforce-eager"):
         return "NONE"
-    mode = parts.setting("--compilation-config", "cudagraph_mode")
+    mode = json_of(parts.arguments, "--compilation-config").get("cudagraph_mode")
     if mode is None:
         return _MODE_OF_LEVEL.get(parts.value("--optimization-level") or "", _DEFAULT_MODE)
     text = str(mode).upper()
@@ -72,11 +72,8 @@ def _text_only(parts: CommandParts) -> bool:
     """Whether no input but text is taken: all of the limits given are 0, or the model's half."""
     if parts.has("--language-model-only"):
         return True
-    try:
-        limits = json.loads(parts.value("--limit-mm-per-prompt") or "{}")
-    except ValueError:
-        return False
-    return isinstance(limits, dict) and bool(limits) and not any(limits.values())
+    limits = json_of(parts.arguments, "--limit-mm-per-prompt")
+    return bool(limits) and not any(limits.values())
 
 
 def _check_runner(parts: CommandParts, asked: str) -> None:
@@ -94,11 +91,9 @@ def _check_runner(parts: CommandParts, asked: str) -> None:
 
 
 def _check_speculation(parts: CommandParts, asked: str) -> None:
-    if not parts.has("--speculative-config"):
-        method = parts.value("--speculative-config.method")
-    else:
-        method = str(parts.setting("--speculative-config", "method") or "a draft model")
-    if method is None or method == "dspark" or method == "mtp" or method.endswith("_mtp"):
+    said = json_of(parts.arguments, "--speculative-config")
+    method = str(said.get("method") or "a draft model")
+    if not said or method == "dspark" or method == "mtp" or method.endswith("_mtp"):
         return
     raise PlanError(
         f"{asked} does not go with speculative decoding by {method}",
@@ -150,9 +145,10 @@ def _check_graphs(
 
 def _check_transfer(parts: CommandParts, sizes: Sizes, asked: str) -> None:
     """NIXL sends from prefill context ranks, but receives into none."""
-    role = _nixl_role(parts.value("--kv-transfer-config"))
-    if role is None:
+    connectors = kv_connectors(parts.arguments)
+    if "NixlConnector" not in connectors:
         return
+    role = connectors["NixlConnector"]
     if role != "kv_producer":
         raise PlanError(
             f"{asked} of an engine that receives KV cache ({role})",
@@ -166,17 +162,3 @@ def _check_transfer(parts: CommandParts, sizes: Sizes, asked: str) -> None:
             why="NixlConnector takes both with tensor 1 and of the same size only",
             hint=f"tensor: 1 and decode_context: {sizes.prefill_context}",
         )
-
-
-def _nixl_role(text: str | None) -> str | None:
-    """What NixlConnector does in a --kv-transfer-config, be it one of several connectors."""
-    try:
-        config = json.loads(text or "{}")
-    except ValueError:
-        return None
-    extra = config.get("kv_connector_extra_config") if isinstance(config, dict) else None
-    inner = extra.get("connectors", []) if isinstance(extra, dict) else []
-    for one in (config, *inner):
-        if isinstance(one, dict) and one.get("kv_connector") == "NixlConnector":
-            return str(one.get("kv_role"))
-    return None

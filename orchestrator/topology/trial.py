@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from orchestrator.deployment import Deployment
 from orchestrator.errors import PlanError
+from orchestrator.recipes.arguments import json_of, without
 from orchestrator.recipes.resolved import Argument, CommandParts, ResolvedRecipe
 from orchestrator.topology.engines import asked_replicas
 from orchestrator.topology.layout import Layout, Slot
@@ -105,12 +106,7 @@ def _with_redundant(recipe: ResolvedRecipe, value: int) -> ResolvedRecipe:
 
 
 def _redundant(parts: CommandParts, value: int) -> tuple[Argument, ...]:
-    flag = "--eplb-config.num_redundant_experts"
-    try:
-        config = json.loads(parts.value("--eplb-config") or "{}")
-    except ValueError:
-        config = None
-    known = config if isinstance(config, dict) else {}
-    words = ("--eplb-config", json.dumps({**known, "num_redundant_experts": value}))
-    kept = [one for one in parts.arguments if one.flag not in ("--eplb-config", flag)]
-    return (*kept, Argument(words[0], words, "tried"))
+    flag = "--eplb-config"
+    said = json_of(parts.arguments, flag) | {"num_redundant_experts": value}
+    kept, _ = without(parts.arguments, {flag})
+    return (*kept, Argument(flag, (flag, json.dumps(said)), "tried"))

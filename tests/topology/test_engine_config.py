@@ -232,6 +232,15 @@ REFUSED: dict[str, tuple[Case, str, Case]] = {
         "takes images or other media",
         {"args": {"limit-mm-per-prompt": {"image": 0, "audio": 0}}},
     ),
+    "prefill context of images, in dotted keys": (
+        {
+            "selection": CONTEXT,
+            "shape": replace(LATENT, multimodal=True),
+            "args": {"limit-mm-per-prompt.image": 1},
+        },
+        "takes images or other media",
+        {"args": {"limit-mm-per-prompt.image": 0}},
+    ),
     "prefill context by the old runner": (
         {"selection": CONTEXT, "recipe": {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}},
         "VLLM_USE_V2_MODEL_RUNNER=0",
@@ -291,6 +300,17 @@ REFUSED: dict[str, tuple[Case, str, Case]] = {
             "selection": CONTEXT,
             "args": {
                 "kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}
+            },
+        },
+        r"receives KV cache \(kv_consumer\)",
+        {"selection": {}},
+    ),
+    "prefill context that receives KV cache, in dotted keys": (
+        {
+            "selection": CONTEXT,
+            "args": {
+                "kv-transfer-config.kv_connector": "NixlConnector",
+                "kv-transfer-config.kv_role": "kv_consumer",
             },
         },
         r"receives KV cache \(kv_consumer\)",
